@@ -1,6 +1,6 @@
 """Renames classes, functions and variables by the table in ``names.toml``, and every mention of them.
 
-``.venv/bin/python scripts/rename_names.py [--only PREFIX]`` changes the tree in place. ``[names]`` gives what a module
+``.venv/bin/python scripts/rename_names.py [--only PREFIX] [--table FILE]`` changes the tree in place. ``[names]`` gives what a module
 defines another name, there and wherever it is imported or reached through its module; a scope that has a name of its
 own that is called so keeps it. Each ``[[local]]`` renames all identifiers of some files that are called so: parameters,
 attributes, variables. What was renamed before is left out, so a branch that was left behind can run it again.
@@ -30,8 +30,9 @@ NOT_TEXTS = ("CHANGELOG.md", "scripts/", "docs/adr/")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="rename only what modules define whose names begin so")
-    only = parser.parse_args().only
-    table = tomllib.loads(Path(__file__).with_name("names.toml").read_text())
+    parser.add_argument("--table", type=Path, default=Path(__file__).with_name("names.toml"))
+    given = parser.parse_args()
+    only, table = given.only, tomllib.loads(given.table.read_text())
     names = [(*old.split(":"), new) for old, new in table["names"].items() if old.startswith(only)]
     due = [name for name in names if _is_due(*name)]
     problems = [problem for name in due for problem in _problems(*name)]

@@ -78,7 +78,7 @@ class Summary(BaseModel):
     asked: list[str] = Field(description="What the user asked for, in order, the last one in full")
     facts: list[Fact]
     decisions: list[str] = Field(description="What was decided, and why")
-    open_points: list[str] = Field(description="What is still to be done, or failed and is not mended")
+    open_points: list[str] = Field(description="What is still to be done, or failed and is not fixed")
     files: list[str] = Field(description="Files that were read or written, and what is in them")
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from cellwright.mcp.calls import untimed
 from cellwright.notebook import slug
 
-__all__ = ["Correction", "Mistake", "Notebook", "by_id", "check_call", "check_names", "mended"]
+__all__ = ["Correction", "Mistake", "Notebook", "by_id", "check_call", "check_names", "corrected"]
 
 Mistake: TypeAlias = Literal["unknown", "other", "lost_time", "wrong_time", "similar"]
 
@@ -117,7 +117,7 @@ def by_id(arguments: Mapping[str, Any], current: Notebook | None) -> dict[str, A
     return {**arguments, "session_id": current.session_id} if means and current else dict(arguments)
 
 
-def mended(text: str, correction: Correction) -> str | None:
+def corrected(text: str, correction: Correction) -> str | None:
     """The text with the right name in place of the wrong one, where that is certain."""
     meant = correction.meant
     if meant is None or correction.mistake not in ("lost_time", "wrong_time"):

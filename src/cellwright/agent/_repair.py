@@ -19,7 +19,7 @@ from cellwright.plans.fixers import FIXERS
 from cellwright.plans.model import MAX_RETRIES
 from cellwright.plans.runner import Fixers, diff_of
 
-__all__ = ["Fix", "Mended", "mend", "stop_report"]
+__all__ = ["Fix", "Repaired", "repair", "stop_report"]
 
 _MAX_MESSAGE = 2_000
 _CHANGED = "The cell is not the one that failed any more: run it as it stands now"
@@ -44,7 +44,7 @@ class Fix:
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class Repaired:
     """What became of a cell that failed."""
 
     execution: Execution
@@ -73,7 +73,7 @@ class Mended:
         return "\n".join([*(fix.text for fix in self.fixes), *self.notes, *left])
 
 
-async def mend(
+async def repair(
     engine: Engine,
     session: Session,
     execution: Execution,
@@ -81,7 +81,7 @@ async def mend(
     tries: int = 3,
     fixers: Fixers = Fixers(FIXERS),  # noqa: B008  # frozen
     begun: set[str] | None = None,
-) -> Mended:
+) -> Repaired:
     """Mend a cell whose execution failed, as far as fixers are certain, and run it again, ``tries`` times at most.
 
     Every run begins in the state before the cell, as far as the session can go back to it. Where it fails to the end and
@@ -92,10 +92,15 @@ async def mend(
 
 
 def stop_report(
-    session: Session, mended: Mended, *, task: str, fixes: int | None = None, suggestion: str | None = None
+    session: Session,
+    repaired: Repaired,
+    *,
+    task: str,
+    fixes: int | None = None,
+    suggestion: str | None = None,
 ) -> Report:
     """Why work on a task stopped, as a plan tells it. ``fixes`` counts those of others as well."""
-    record = mended.execution.record
+    record = repaired.execution.record
     error = record.error or {}
     cell_id = record.cell_id if record.cell_id is not None and record.cell_id in session.document else None
     return Report(
@@ -103,9 +108,9 @@ def stop_report(
         todo=task,
         error_type=str(error.get("ename") or record.state),
         message=str(error.get("evalue") or record.reason or "")[:_MAX_MESSAGE],
-        fixes=len(mended.fixes) if fixes is None else fixes,
-        suggestion=suggestion or mended.suggestion or "Give other code for the cell",
-        recoverable=mended.may_go_on,
+        fixes=len(repaired.fixes) if fixes is None else fixes,
+        suggestion=suggestion or repaired.suggestion or "Give other code for the cell",
+        recoverable=repaired.may_go_on,
         todo_id=cell_id or record.id,
         cell_id=cell_id,
     )
@@ -129,7 +134,7 @@ class _Mending:
     rolls_back: bool = False
     looked: bool = False
 
-    async def run(self, tries: int) -> Mended:
+    async def run(self, tries: int) -> Repaired:
         self.cell_id = self.last.cell_id or ""
         self.rolls_back = self.last.record.on_error == "rollback"
         verdict, suggestion = None, ""
@@ -153,13 +158,13 @@ class _Mending:
                 break
         return await self._ended(verdict, suggestion)
 
-    async def _ended(self, verdict: Verdict | None, suggestion: str) -> Mended:
+    async def _ended(self, verdict: Verdict | None, suggestion: str) -> Repaired:
         if self.last.ok:
             verdict = None
         elif self.rolls_back and self.cell_id and (why := await go_back(self.session, self.cell_id)):
             self.notes.append(why)
         notes = tuple(dict.fromkeys(self.notes))
-        return Mended(self.last, tuple(self.fixes), suggestion, verdict, notes)
+        return Repaired(self.last, tuple(self.fixes), suggestion, verdict, notes)
 
     @property
     def _interrupted(self) -> bool:

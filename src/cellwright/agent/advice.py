@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
 from cellwright.agent.models.connect import connect_models
-from cellwright.agent.models.requests import ShapeMissed, Want, read_shape
+from cellwright.agent.models.requests import RequestParams, ShapeMissed, read_shape
 from cellwright.agent.patterns import Code
 from cellwright.errors import ModelFailed
 from cellwright.notebook import Cell
@@ -40,7 +40,7 @@ async def advising(
             text = _ASK.format(what=hint.what, line=hint.line, why=hint.why, source=cell.source)
             try:
                 said = await chain.ask(
-                    [ModelRequest(parts=[UserPromptPart(text)])], Want("rewrite", shape=Code)
+                    [ModelRequest(parts=[UserPromptPart(text)])], RequestParams("rewrite", shape=Code)
                 )
                 return read_shape(said.response, Code).code
             except (ModelFailed, ShapeMissed):

@@ -53,7 +53,7 @@ class Branch:
     answer: str = ""
     ok: bool = False
     failures: int = 0
-    """Cells in a row that failed, and could not be mended by rule."""
+    """Cells in a row that failed, and could not be fixed by rule."""
     corrections: int = 0
     """Answers that were sent back."""
     report: str | None = None

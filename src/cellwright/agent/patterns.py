@@ -43,7 +43,7 @@ _MAX_CODES = 3
 
 
 async def plan(run: Run, branch: Branch, task: str) -> Branch:
-    """A model drafts, the engine carries out, and asks where code is missing or could not be mended."""
+    """A model drafts, the engine carries out, and asks where code is missing or could not be fixed."""
     draft = await run.think("plan", Draft, branch, f"Plan this as steps of one cell each: {task}")
     state = await run.plan(branch, task, [_todo(step.model_dump()) for step in draft.steps])
     if state is None:

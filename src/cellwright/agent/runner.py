@@ -19,8 +19,8 @@ from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, 
 
 from cellwright.agent._compaction import Summary, compacted, is_due
 from cellwright.agent._context import SYSTEM_PROMPT, Closing, files_of, harmless, notebook_of, state_block
-from cellwright.agent._notebook_names import Correction, Notebook, by_id, check_call, check_names, mended
-from cellwright.agent._repair import Mended, mend, stop_report
+from cellwright.agent._notebook_names import Correction, Notebook, by_id, check_call, check_names, corrected
+from cellwright.agent._repair import Repaired, repair, stop_report
 from cellwright.agent._resources import RunResources
 from cellwright.agent.branches import (
     MAIN,
@@ -41,10 +41,10 @@ from cellwright.agent.evidence.outputs import gather
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.models.requests import (
     ANSWER_TOOL,
-    Said,
+    ModelReply,
+    RequestParams,
     ShapeMissed,
     Unanswered,
-    Want,
     read_shape,
     text_of,
 )
@@ -109,7 +109,7 @@ class Run:
         shown = pictures if self.chain.row.pictures else ()
         asked = told(f"{prompt}\n\n{await self.state(branch)}", shown)
         messages = with_parts(branch.history, [asked], SYSTEM_PROMPT)
-        want = Want(role, branch.label, shape=shape)
+        want = RequestParams(role, branch.label, shape=shape)
         missed = ""
         for _ in range(_SHAPE_TRIES):
             said = await self.request(branch, messages, want)
@@ -233,7 +233,9 @@ class Run:
 
     # What these need ---------------------------------------------------------------------------------------------
 
-    async def request(self, branch: Branch, messages: Sequence[ModelMessage], want: Want) -> Said:
+    async def request(
+        self, branch: Branch, messages: Sequence[ModelMessage], want: RequestParams
+    ) -> ModelReply:
         """One request to the model that is spoken to now.
 
         Raises:
@@ -288,7 +290,7 @@ class Run:
             step.session_id = branch.session_id
 
             async def summarised(messages: Sequence[ModelMessage]) -> Summary:
-                want = Want("summary", branch.label, shape=Summary)
+                want = RequestParams("summary", branch.label, shape=Summary)
                 said = await self.request(branch, messages, want)
                 return read_shape(said.response, Summary)
 
@@ -382,7 +384,7 @@ async def _ask(run: Run, branch: Branch) -> ModelResponse:
     await run.make_room(branch)
     row = run.chain.row
     shape = Closing if row.context == "json" else None
-    want = Want(_ROLE, branch.label, tools=branch.tools.definitions, shape=shape)
+    want = RequestParams(_ROLE, branch.label, tools=branch.tools.definitions, shape=shape)
     said = await run.request(branch, branch.history, want)
     branch.history = with_reply(branch.history, said.response)
     await run.keep(branch)
@@ -433,7 +435,7 @@ def _misread(run: Run, branch: Branch, reply: ModelResponse) -> str | None:
     """What is wrong with an action that a model without tools tried to write."""
     if run.chain.row.tools != "none":
         return None
-    return problem(reply, Want(_ROLE, branch.label, tools=branch.tools.definitions))
+    return problem(reply, RequestParams(_ROLE, branch.label, tools=branch.tools.definitions))
 
 
 def answer_in(reply: ModelResponse, row: ModelRow) -> ModelAnswer:
@@ -448,7 +450,7 @@ def answer_in(reply: ModelResponse, row: ModelRow) -> ModelAnswer:
     return ModelAnswer(text_of(reply))
 
 
-# One call of a tool on a branch: traced, its failed cell mended by rule where that is certain, its failures
+# One call of a tool on a branch: traced, its failed cell fixed by rule where that is certain, its failures
 # counted.
 
 MAX_FAILURES = 3
@@ -551,11 +553,11 @@ def _asks_for(question: str, key: str, word: str) -> bool:
 
 
 async def _settled(run: Run, branch: Branch, tool: str, reply: ToolReply, before: Before) -> ToolReply:
-    """The reply once a failed cell was mended, or taken out again."""
+    """The reply once a failed cell was fixed, or taken out again."""
     session = branch.session
     if session is None or tool in _MENDS_ITSELF or session.runs.count == before.runs:
         return reply
-    # Others may run cells in the same notebook: theirs are not mended, and not taken out.
+    # Others may run cells in the same notebook: theirs are not fixed, and not taken out.
     own = [one for one in await run.engine.history(session.id, after=before.runs) if one.id in branch.begun]
     if not own:
         return reply
@@ -563,25 +565,25 @@ async def _settled(run: Run, branch: Branch, tool: str, reply: ToolReply, before
     if not newest.done or newest.ok or newest.cell_id is None:
         branch.failures = 0 if newest.ok else branch.failures
         return reply
-    mended = await mend(run.engine, session, newest, tries=MAX_FAILURES, begun=branch.begun)
-    if mended.fixes:
+    repaired = await repair(run.engine, session, newest, tries=MAX_FAILURES, begun=branch.begun)
+    if repaired.fixes:
         async with run.trace.step("repair", role="fixer", branch=branch.label) as step:
-            step.session_id, step.note, step.failed = session.id, mended.text, not mended.ok
-    if mended.ok:
+            step.session_id, step.note, step.failed = session.id, repaired.text, not repaired.ok
+    if repaired.ok:
         branch.failures = 0
-        return await _mended_reply(branch, tool, reply, mended)
+        return await _repaired_reply(branch, tool, reply, repaired)
     branch.failures += 1
-    if branch.failures >= MAX_FAILURES or not mended.may_go_on:
+    if branch.failures >= MAX_FAILURES or not repaired.may_go_on:
         # Each try after the first was a model's fix. Told before the cell is taken out: it has a number yet.
-        fixes = len(mended.fixes) + branch.failures - 1
-        branch.report = stop_report(session, mended, task=run.question.text, fixes=fixes).text
-    taken_out = await _taken_out(session, before, mended.execution)
-    return ToolReply("\n".join(filter(None, [reply.text, mended.text, taken_out])), failed=True)
+        fixes = len(repaired.fixes) + branch.failures - 1
+        branch.report = stop_report(session, repaired, task=run.question.text, fixes=fixes).text
+    taken_out = await _taken_out(session, before, repaired.execution)
+    return ToolReply("\n".join(filter(None, [reply.text, repaired.text, taken_out])), failed=True)
 
 
-async def _mended_reply(branch: Branch, tool: str, reply: ToolReply, mended: Mended) -> ToolReply:
-    again = await branch.notebook_tools.call("execution_wait", {"execution_id": mended.execution.id})
-    text = f"{mended.text}\n{again.text}"
+async def _repaired_reply(branch: Branch, tool: str, reply: ToolReply, repaired: Repaired) -> ToolReply:
+    again = await branch.notebook_tools.call("execution_wait", {"execution_id": repaired.execution.id})
+    text = f"{repaired.text}\n{again.text}"
     if tool == "notebook_fill":
         text = f"{reply.text}\n{text}\nThe cells after it were not added yet."
     return ToolReply(text, again.pictures)
@@ -634,7 +636,7 @@ async def objection(run: Run, branch: Branch, answer: ModelAnswer) -> str | None
 async def with_right_names(run: Run, branch: Branch, answer: ModelAnswer) -> ModelAnswer:
     """The answer with the notebook's right name, where only its time was lost or wrong."""
     correction = await _misnamed(run, branch, answer.message)
-    text = mended(answer.message, correction) if correction is not None else None
+    text = corrected(answer.message, correction) if correction is not None else None
     return replace(answer, message=text) if text is not None else answer
 
 

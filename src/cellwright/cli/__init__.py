@@ -1,4 +1,4 @@
-"""The command line: data on stdout, all else on stderr, ``--json`` on every verb. Translates; decides nothing.
+"""The command line: data on stdout, all else on stderr, ``--json`` on every command. Translates; decides nothing.
 
 ``cellwright mcp`` is started by impatient clients, so it is recognised here, before anything else is imported.
 """
@@ -13,7 +13,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    # The process's end frees all there is; looking for garbage first would take half a second of every verb.
+    # The process's end frees all there is; looking for garbage first would take half a second of every command.
     atexit.register(gc.freeze)
     arguments = sys.argv[1:]
     if arguments and arguments[0] == "mcp":

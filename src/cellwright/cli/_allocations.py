@@ -1,4 +1,4 @@
-"""The verbs for hosts: ``start``, ``stop``, ``hosts``, and what ``wait`` and ``status`` do with one.
+"""The commands for hosts: ``start``, ``stop``, ``hosts``, and what ``wait`` and ``status`` do with one.
 
 A name alone is an allocation's: ``gpu`` is ``slurm:gpu``. Ctrl-C while waiting leaves it where it is in the queue.
 """
@@ -36,9 +36,9 @@ HostArgument = Annotated[
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Give the command line its verbs for hosts."""
-    for verb in (start, stop, hosts):
-        app.command()(verb)
+    """Give the command line its commands for hosts."""
+    for command in (start, stop, hosts):
+        app.command()(command)
 
 
 def start(

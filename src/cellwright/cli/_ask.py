@@ -18,7 +18,7 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from cellwright.cli._mcp_client import Caller, Given, call_daemon
+from cellwright.cli._mcp_client import Caller, ClientContext, call_daemon
 from cellwright.cli._notebooks import AsJson, note
 from cellwright.cli._terminal import (
     TURN_MS,
@@ -88,7 +88,7 @@ def ask(
     raise typer.Exit(exit_code(found))
 
 
-def put(params: AskParams, question: str, given: Given, *, shown: bool) -> dict[str, Any]:
+def put(params: AskParams, question: str, given: ClientContext, *, shown: bool) -> dict[str, Any]:
     """Ask, with a live view where it is ``shown``; an interrupt stops the run and says how to go on."""
     view = AskView()
 
@@ -218,7 +218,7 @@ class AskParams:
         }
 
 
-def given_with(data: list[str] | None, servers: list[str] | None) -> Given:
+def given_with(data: list[str] | None, servers: list[str] | None) -> ClientContext:
     """What goes with the connection; files that are not there are refused here, before anything is started."""
     files = []
     for named in data or ():
@@ -236,7 +236,7 @@ def given_with(data: list[str] | None, servers: list[str] | None) -> Given:
         if not equals or not name or not target:
             raise typer.BadParameter(f"{pair!r} is not NAME=COMMAND or NAME=URL", param_hint="--server")
         pairs.append((name, target))
-    return Given(tuple(files), tuple(pairs))
+    return ClientContext(tuple(files), tuple(pairs))
 
 
 async def answered(caller: Caller, params: AskParams, question: str, view: AskView | None) -> dict[str, Any]:

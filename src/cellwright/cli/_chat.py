@@ -24,7 +24,7 @@ from cellwright.cli._ask import (
     say_failure,
     show_outcome,
 )
-from cellwright.cli._mcp_client import Given
+from cellwright.cli._mcp_client import ClientContext
 from cellwright.cli._notebooks import note
 from cellwright.cli._terminal import ExitCode, counted, spent
 
@@ -84,7 +84,7 @@ class _Chat:
     """A conversation on its way."""
 
     params: AskParams
-    given: Given
+    given: ClientContext
     code: ExitCode = ExitCode.OK
     last: dict[str, Any] | None = None
     taken: dict[str, float] = field(default_factory=dict)

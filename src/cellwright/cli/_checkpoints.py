@@ -1,4 +1,4 @@
-"""The verbs that go back and try apart: ``checkpoint``, ``rollback``, ``branch`` and ``adopt``."""
+"""The commands that go back and try apart: ``checkpoint``, ``rollback``, ``branch`` and ``adopt``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MOST_BRANCHES = 64
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Give the command line its verbs for checkpoints and branches."""
-    for verb in (checkpoint, rollback, branch, adopt):
-        app.command()(verb)
+    """Give the command line its commands for checkpoints and branches."""
+    for command in (checkpoint, rollback, branch, adopt):
+        app.command()(command)
 
 
 def checkpoint(

@@ -1,4 +1,4 @@
-"""Every verb of the command line, but for ``mcp``, which is quicker without this."""
+"""Every command of the command line, but for ``mcp``, which is quicker without this."""
 
 from __future__ import annotations
 

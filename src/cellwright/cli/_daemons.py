@@ -41,7 +41,7 @@ def start(
     """Start the daemon, unless it runs already. Everything that needs it does so by itself."""
     try:
         apply_settings(settings, unsafe=unsafe)
-        from cellwright.settings import load_settings  # most verbs do without pydantic
+        from cellwright.settings import load_settings  # most commands do without pydantic
 
         load_settings()  # says here, not in a log, what is wrong with them
         if unsafe:
@@ -75,7 +75,7 @@ def stop_daemon(
 
 def _end_host() -> bool:
     """End the host that a killed daemon has left with its kernels; returns whether there was one."""
-    from cellwright.hosts.local import HostPaths, end_host  # most verbs do without anyio
+    from cellwright.hosts.local import HostPaths, end_host  # most commands do without anyio
 
     return end_host(HostPaths(Path(daemon_paths().storage)))
 

@@ -25,7 +25,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Report interpreter, fork server, limits, and what is missing with the command that adds it."""
-    from cellwright.cli._examination import examine  # other verbs do without the engine
+    from cellwright.cli._examination import examine  # other commands do without the engine
 
     findings = list(examine())
     if as_json:

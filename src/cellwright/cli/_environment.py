@@ -1,4 +1,4 @@
-"""The verbs for what surrounds a session's code: packages and files. Each calls one tool of the daemon."""
+"""The commands for what surrounds a session's code: packages and files. Each calls one tool of the daemon."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cellwright.cli._mcp_client import Given, call_daemon
+from cellwright.cli._mcp_client import ClientContext, call_daemon
 from cellwright.cli._notebooks import AsJson, SessionArgument, show_data
 from cellwright.sandbox.files import quoted_path
 
@@ -88,5 +88,5 @@ def apply_files(
 
 def _files(session: str, action: str, paths: list[str] | None, *, force: bool = False) -> dict[str, Any]:
     asked: dict[str, Any] = {"action": action, "paths": paths or None, "force": force}
-    given = Given(applied=tuple(paths or ())) if action == "apply" else None
+    given = ClientContext(applied=tuple(paths or ())) if action == "apply" else None
     return call_daemon(lambda caller: caller.data("session_files", session_id=session, **asked), given)

@@ -1,6 +1,6 @@
 """What ``cellwright doctor`` tells: tries what the engine needs, and finds what is missing and how to add it.
 
-Apart from the verb (see ``doctor``), since it loads the whole engine, and other verbs should not wait for that.
+Apart from the command (see ``doctor``), since it loads the whole engine, and other commands should not wait for that.
 """
 
 from __future__ import annotations

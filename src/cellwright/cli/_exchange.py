@@ -1,4 +1,4 @@
-"""The verbs that bring notebooks out and in: a file or a session becomes a file of another format, and back.
+"""The commands that bring notebooks out and in: a file or a session becomes a file of another format, and back.
 
 Formats are written and read in this process (see formats): the daemon gives and takes whole notebooks, so that
 pictures, PDF and files beside a page need no second way through it.
@@ -105,7 +105,7 @@ async def _fetched(caller: Caller, named: str) -> tuple[bytes, str] | None:
 
 
 async def _exported(document: Document, name: str, wanted: _Wanted) -> Exported:
-    from cellwright.formats.renderer import PAGES, render  # other verbs do without formats
+    from cellwright.formats.renderer import PAGES, render  # other commands do without formats
 
     if wanted.form in PAGES:
         return await render(document, name=name, format=wanted.form, include_outputs=wanted.outputs)

@@ -1,4 +1,4 @@
-"""The verbs that run: ``exec``, ``wait`` and ``cancel``. They wait as long as it takes; Ctrl-C stops the cell."""
+"""The commands that run: ``exec``, ``wait`` and ``cancel``. They wait as long as it takes; Ctrl-C stops the cell."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ALL = "all"
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Give the command line its verbs for running cells."""
+    """Give the command line its commands for running cells."""
     app.command("exec")(execute)
     app.command()(wait)
     app.command()(cancel)

@@ -20,7 +20,7 @@ from anyio.abc import ByteStream
 import cellwright
 from cellwright.cli._terminal import ExitCode, in_commands, show_error
 from cellwright.daemon.connect import connect_or_start
-from cellwright.daemon.handshake import encode_hello
+from cellwright.daemon.handshake import encode_handshake
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.errors import CellwrightError
 from cellwright.settings.modelkeys import model_environment
@@ -31,7 +31,7 @@ __all__ = [
     "VERSION",
     "CallFailed",
     "Caller",
-    "Given",
+    "ClientContext",
     "Line",
     "LineClosed",
     "Progress",
@@ -55,7 +55,7 @@ class ToolRefused(CellwrightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ClientContext:
     """What a person gives the connection, beyond what an agent could ask for by a call."""
 
     files: tuple[str, ...] = ()
@@ -147,11 +147,11 @@ def _of_connection(error: CallFailed) -> ToolRefused:
     return ToolRefused(error.message, hint="See `cellwright daemon logs`")
 
 
-def call_daemon(work: Callable[[Caller], Awaitable[T]], given: Given | None = None) -> T:
+def call_daemon(work: Callable[[Caller], Awaitable[T]], given: ClientContext | None = None) -> T:
     """Do some work with the daemon; what fails is said on stderr and ends the command."""
 
     async def run() -> T:
-        async with _caller(given or Given()) as caller, anyio.create_task_group() as tasks:
+        async with _caller(given or ClientContext()) as caller, anyio.create_task_group() as tasks:
             with anyio.CancelScope() as scope:
                 tasks.start_soon(_cancel_on_interrupt, scope, caller)
                 result = await work(caller)
@@ -199,9 +199,9 @@ async def _cancel_on_interrupt(scope: anyio.CancelScope, caller: Caller) -> None
 
 
 @asynccontextmanager
-async def _caller(given: Given) -> AsyncIterator[Caller]:
+async def _caller(given: ClientContext) -> AsyncIterator[Caller]:
     connection = await anyio.to_thread.run_sync(open_daemon)
-    hello = encode_hello(
+    handshake = encode_handshake(
         "mcp",
         dialect=None,
         directory=os.getcwd(),
@@ -212,7 +212,7 @@ async def _caller(given: Given) -> AsyncIterator[Caller]:
         applied=given.applied,
     )
     async with UnixStream(connection) as stream:
-        await stream.send(hello)
+        await stream.send(handshake)
         async with open_line(stream) as line:
             yield Caller(line)
 
@@ -229,7 +229,7 @@ def _first(group: BaseExceptionGroup[Any]) -> Any:
     return error
 
 
-# As much of MCP's client side as a verb needs: calls with their progress, resources, cancelling. No
+# As much of MCP's client side as a command needs: calls with their progress, resources, cancelling. No
 # handshake.
 
 VERSION = "2026-07-28"

@@ -1,4 +1,4 @@
-"""The verb ``new``: a notebook with a live kernel, and where one is asked for, a plan that can be run at once."""
+"""The command ``new``: a notebook with a live kernel, and where one is asked for, a plan that can be run at once."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def new(
 
 
 def _from_file(path: Path, language: str | None) -> PlanFile:
-    from cellwright.plans.plan_files import read_plan  # most verbs do without the engine
+    from cellwright.plans.plan_files import read_plan  # most commands do without the engine
 
     try:
         found = read_plan(path)

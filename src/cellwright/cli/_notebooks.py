@@ -1,4 +1,4 @@
-"""The verbs for notebooks: each calls one tool of the daemon and shows what it answers."""
+"""The commands for notebooks: each calls one tool of the daemon and shows what it answers."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Filter(StrEnum):
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Give the command line its verbs for notebooks."""
-    for verb in (add, show, delete, logs):
-        app.command()(verb)
+    """Give the command line its commands for notebooks."""
+    for command in (add, show, delete, logs):
+        app.command()(command)
     app.command("list")(list_sessions)
 
 
@@ -181,7 +181,7 @@ async def session_resource(caller: Caller, session: str, view: str) -> dict[str,
 
 
 def show_data(data: Any, text: str, *, as_json: bool) -> None:
-    """What a verb answers, on stdout."""
+    """What a command answers, on stdout."""
     if as_json:
         typer.echo(json.dumps(data, ensure_ascii=False))
     elif text:

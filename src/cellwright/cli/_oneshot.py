@@ -1,4 +1,4 @@
-"""The verb for the web: calls the daemon's ``web_fetch`` and shows what came, or what was asked so far."""
+"""The command for the web: calls the daemon's ``web_fetch`` and shows what came, or what was asked so far."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _show_log(*, as_json: bool) -> None:
     show_data(data, "\n".join(lines), as_json=as_json)
 
 
-# The verbs for files of the data directory and of sessions, beside those for what a session's code wrote.
+# The commands for files of the data directory and of sessions, beside those for what a session's code wrote.
 
 DataPath = Annotated[str, typer.Argument(metavar="PATH", help="From the top of the directory.")]
 
@@ -98,7 +98,7 @@ InSession = Annotated[
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Give ``cellwright files`` its verbs for single files."""
+    """Give ``cellwright files`` its commands for single files."""
     app.command("ls")(list_directory)
     app.command("read")(read)
     app.command("write")(write)
@@ -216,7 +216,7 @@ def _time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
-# The verb that draws: data in a file, here or in the data directory, becomes a picture.
+# The command that draws: data in a file, here or in the data directory, becomes a picture.
 
 
 def visualize(
@@ -288,7 +288,7 @@ def _write(output: Path, shown: list[dict[str, Any]]) -> None:
         raise typer.Exit(ExitCode.RUN_FAILED) from error
 
 
-# The verb that calculates, in this process: it needs no daemon.
+# The command that calculates, in this process: it needs no daemon.
 
 
 def calc(
@@ -298,7 +298,7 @@ def calc(
     as_json: AsJson = False,
 ) -> None:
     """Calculate: exact numbers, units, statistics, matrices, dates."""
-    from cellwright.tools.calculator import calculate, described  # of no use to other verbs
+    from cellwright.tools.calculator import calculate, described  # of no use to other commands
 
     try:
         answer = calculate(" ".join(expression))

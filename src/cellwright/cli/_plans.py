@@ -1,4 +1,4 @@
-"""The verbs for plans: ``continue``, ``fix``, ``skip`` and ``status``. Ctrl-C pauses a plan; ``continue`` goes on."""
+"""The commands for plans: ``continue``, ``fix``, ``skip`` and ``status``. Ctrl-C pauses a plan; ``continue`` goes on."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _NO_PLAN = ". plan_create makes one"
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Give the command line its verbs for plans."""
+    """Give the command line its commands for plans."""
     app.command("continue")(continue_plan)
-    for verb in (fix, skip, status):
-        app.command()(verb)
+    for command in (fix, skip, status):
+        app.command()(command)
 
 
 def continue_plan(

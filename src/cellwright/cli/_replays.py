@@ -1,4 +1,4 @@
-"""The verb ``replay``: brings a session's state back in a new kernel and shows what came out differently."""
+"""The command ``replay``: brings a session's state back in a new kernel and shows what came out differently."""
 
 from __future__ import annotations
 

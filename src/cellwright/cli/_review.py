@@ -38,7 +38,7 @@ class _Request:
     models: tuple[str, ...]
 
 
-def review(  # a verb's options
+def review(  # a command's options
     notebook: Annotated[Path, typer.Argument(help="The notebook to look into.", metavar="NOTEBOOK.ipynb")],
     top: Annotated[int, typer.Option(min=1, help="How many hints to show, the dearest first.")] = 10,
     min_seconds: Annotated[float, typer.Option(min=0, help="Leave out what costs less.")] = 0.1,
@@ -57,7 +57,7 @@ def review(  # a verb's options
     unsafe: UnsafeOption = False,
 ) -> None:
     """Measure a notebook's cells and try faster ones. Exits 0, with hints or without; 1 if a cell failed."""
-    from cellwright.review import data_of  # other verbs do without the engine
+    from cellwright.review import data_of  # other commands do without the engine
 
     try:
         request = _Request(notebook, min_seconds, timeout, tuple(apply or ()), unsafe, tuple(model or ()))
@@ -82,7 +82,7 @@ async def _review(request: _Request) -> tuple[Review, list[str]]:
 
     source = request.notebook.resolve()
     flags: dict[str, Any] = {"unsafe_no_sandbox": True} if request.unsafe else {}
-    from cellwright.settings import load_settings  # most verbs do without pydantic
+    from cellwright.settings import load_settings  # most commands do without pydantic
 
     settings = load_settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=2, **flags)
     async with (

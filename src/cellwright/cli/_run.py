@@ -70,7 +70,7 @@ def run(
     unsafe: UnsafeOption = False,
 ) -> None:
     """Run a notebook top to bottom and write its outputs. Exits 0 if every cell ran well, else 1."""
-    from cellwright.engine.workspace import session_narrowing  # other verbs do without the engine
+    from cellwright.engine.workspace import session_narrowing  # other commands do without the engine
 
     if allow_errors and on_error is OnError.ROLLBACK:
         raise typer.BadParameter(
@@ -109,7 +109,7 @@ async def _run(request: Request) -> Report:
     target = source if request.output is None else _copied(source, request.output.resolve())
     # One run needs one kernel: a second one standing by would only slow the first one's start.
     flags: dict[str, Any] = {"unsafe_no_sandbox": True} if request.unsafe else {}
-    from cellwright.settings import load_settings  # most verbs do without pydantic
+    from cellwright.settings import load_settings  # most commands do without pydantic
 
     settings = load_settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=1, **flags)
     async with open_engine(settings, ephemeral=True) as engine:

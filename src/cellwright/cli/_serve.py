@@ -114,7 +114,7 @@ def listener_request(host: str, port: int, **details: Any) -> dict[str, Any]:
     Raises:
         CellwrightError: the settings or the token are refused.
     """
-    from cellwright.settings import load_settings  # most verbs do without pydantic
+    from cellwright.settings import load_settings  # most commands do without pydantic
 
     loaded = load_settings()
     given = loaded.token.get_secret_value() if loaded.token is not None else None

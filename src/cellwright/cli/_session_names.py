@@ -1,4 +1,4 @@
-"""Which session a verb means, where a person may also name the notebook's file."""
+"""Which session a command means, where a person may also name the notebook's file."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ _WAITING = re.compile(r"`?\bhost_list\(wait=\d+\)`?")
 
 
 def in_commands(text: str) -> str:
-    """The same with verbs where it names tools."""
+    """The same with commands where it names tools."""
     text = _NAMED.sub(lambda call: f"`cellwright start --name {call[1]}`", text)
     text = _WAITING.sub("`cellwright wait`", text)
     return _CALL.sub(lambda call: _INSTEAD[call[1]], text).replace("Next call: ", "Next: ")

@@ -1,4 +1,4 @@
-"""The verb ``verify``: runs a notebook from the top in a clean kernel and shows what does not hold."""
+"""The command ``verify``: runs a notebook from the top in a clean kernel and shows what does not hold."""
 
 from __future__ import annotations
 

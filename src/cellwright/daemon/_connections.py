@@ -17,7 +17,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from cellwright.daemon._early_responder import Arrival
 
-__all__ = ["Conversation", "Heard", "Said", "is_hung_up", "receive_arrival"]
+__all__ = ["ClientInput", "ClientOutput", "Conversation", "is_hung_up", "receive_arrival"]
 
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 # A reply as the SDK writes it; a picture in it need not be read for that.
@@ -46,7 +46,7 @@ _ident = msgspec.json.Decoder(str | int).decode
 
 async def receive_arrival(stream: ByteReceiveStream, arrival: Arrival) -> bool:
     """Read until the hello is complete; false if the client left before."""
-    while arrival.hello is None:
+    while arrival.handshake is None:
         try:
             arrival.take(await stream.receive())
         except _GONE:
@@ -99,7 +99,7 @@ class Conversation:
         self._changed.set()
 
 
-class Heard(ByteReceiveStream):
+class ClientInput(ByteReceiveStream):
     """What a client says."""
 
     def __init__(
@@ -131,7 +131,7 @@ class Heard(ByteReceiveStream):
         """The connection is closed by who opened it."""
 
 
-class Said(ByteSendStream):
+class ClientOutput(ByteSendStream):
     """What a client is told: one message a ``send``."""
 
     def __init__(self, stream: ByteSendStream, conversation: Conversation) -> None:

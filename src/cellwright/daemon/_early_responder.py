@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 
-from cellwright.daemon.handshake import LONGEST_HELLO, parse_hello
+from cellwright.daemon.handshake import LONGEST_HANDSHAKE, parse_handshake
 
 TYPE_CHECKING = False
 
@@ -34,25 +34,25 @@ class Arrival:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.said = b""
-        self.hello: dict[str, Any] | None = None
+        self.handshake: dict[str, Any] | None = None
         self.answered: str | int | None = None
         self.first_line_seen = False
 
     def take(self, chunk: bytes) -> None:
         """Add what was read; the hello is taken off the front when it is complete."""
         self.said += chunk
-        if self.hello is None and (b"\n" in self.said or len(self.said) > LONGEST_HELLO):
+        if self.handshake is None and (b"\n" in self.said or len(self.said) > LONGEST_HANDSHAKE):
             line, _, rest = self.said.partition(b"\n")
-            found = parse_hello(line)
+            found = parse_handshake(line)
             if found is not None:
-                self.hello, self.said = found, rest
+                self.handshake, self.said = found, rest
             else:  # no pump: MCP from the first byte
-                self.hello = {"want": "mcp", "dialect": None, "directory": None}
+                self.handshake = {"want": "mcp", "dialect": None, "directory": None}
 
     @property
     def wants(self) -> str | None:
         """What the hello asks for, once it is there."""
-        return self.hello["want"] if self.hello is not None else None
+        return self.handshake["want"] if self.handshake is not None else None
 
 
 class EarlyResponder:
@@ -116,11 +116,11 @@ class EarlyResponder:
             arrival.connection.close()
         elif arrival.wants == "mcp" and not arrival.first_line_seen and b"\n" in arrival.said:
             arrival.first_line_seen = True
-            assert arrival.hello is not None  # for the type checker: wants is known
-            hello = arrival.hello
+            assert arrival.handshake is not None  # for the type checker: wants is known
+            handshake = arrival.handshake
             # What is said to whoever chose some of the tools was not recorded.
-            known = None if hello.get("toolset") else arrival.said.partition(b"\n")[0]
-            answer = self._greetings.answer(known, hello.get("dialect")) if known is not None else None
+            known = None if handshake.get("toolset") else arrival.said.partition(b"\n")[0]
+            answer = self._greetings.answer(known, handshake.get("dialect")) if known is not None else None
             if answer is not None:
                 _send(arrival, answer)
                 arrival.answered = answer["id"]

@@ -37,13 +37,13 @@ class LabRequest:
     token: str = field(repr=False)
 
     @classmethod
-    def from_hello(cls, hello: dict[str, Any]) -> Self:
+    def from_handshake(cls, handshake: dict[str, Any]) -> Self:
         """Read a request from what a client sent.
 
         Raises:
             CannotListen: something in it is missing or of the wrong kind.
         """
-        session, port, token = (hello.get(name) for name in ("session", "port", "token"))
+        session, port, token = (handshake.get(name) for name in ("session", "port", "token"))
         if not isinstance(session, str) or not isinstance(port, int):
             raise CannotListen("A gateway needs a session and a port", hint="Use `cellwright lab`")
         if not isinstance(token, str) or len(token) < _SHORTEST_TOKEN:

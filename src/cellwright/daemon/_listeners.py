@@ -54,23 +54,23 @@ class ListenerRequest:
     toolset: str | None = None
 
     @classmethod
-    def from_hello(cls, hello: dict[str, object]) -> Self:
+    def from_handshake(cls, handshake: dict[str, object]) -> Self:
         """Read a request from what a client sent.
 
         Raises:
             CannotListen: something in it is missing or of the wrong kind.
         """
-        host, port, token = (hello.get(name) for name in ("host", "port", "token"))
+        host, port, token = (handshake.get(name) for name in ("host", "port", "token"))
         if not isinstance(host, str) or not isinstance(port, int) or not 0 <= port <= _MOST_PORTS:
             raise CannotListen(f"{host}:{port} is not an address to listen on", hint="Give --host and --port")
         if not isinstance(token, str) or not token:
             raise CannotListen(
                 "A TCP listener needs a token", hint="Leave the token out: one is made and kept"
             )
-        lists = [hello.get(name) or [] for name in ("hosts", "origins")]
+        lists = [handshake.get(name) or [] for name in ("hosts", "origins")]
         hosts, origins = (tuple(str(one) for one in many) for many in lists if isinstance(many, list))
         dialect, toolset = (
-            said if isinstance(said := hello.get(name), str) else None for name in ("dialect", "toolset")
+            said if isinstance(said := handshake.get(name), str) else None for name in ("dialect", "toolset")
         )
         return cls(host, port, token, hosts, origins, dialect, toolset)
 

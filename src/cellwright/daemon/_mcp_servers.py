@@ -116,12 +116,12 @@ async def _run(mcp_server: McpServer, *, task_status: anyio.abc.TaskStatus[None]
 # socket has it.
 
 
-def take_grants(hello: dict[str, Any]) -> ClientGrants:
+def take_grants(handshake: dict[str, Any]) -> ClientGrants:
     """What a hello grants, out of it; whatever is of the wrong kind is left aside."""
     from cellwright.mcp.clients import ClientGrants  # the SDK takes a second to import
 
     environment, files, servers, models, applied = (
-        hello.pop(name, None) for name in ("environment", "files", "servers", "models", "applied")
+        handshake.pop(name, None) for name in ("environment", "files", "servers", "models", "applied")
     )
     return ClientGrants(
         environment=model_environment(_texts(environment)) if isinstance(environment, dict) else None,

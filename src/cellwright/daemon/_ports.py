@@ -96,48 +96,50 @@ class OpenPorts:
                 else:
                     self._detach(listener, record)
 
-    async def detach(self, hello: dict[str, Any]) -> str:
+    async def detach(self, handshake: dict[str, Any]) -> str:
         """Open a port as asked, and leave it open; its address.
 
         Raises:
             CellwrightError: it cannot be had.
         """
-        request = ListenerRequest.from_hello(hello)
+        request = ListenerRequest.from_handshake(handshake)
         async with self._opening:
             listener = await self._made(request)
-            self._detach(listener, _record(request, listener, hello, lasting=True))
+            self._detach(listener, _record(request, listener, handshake, lasting=True))
         return listener.url
 
     @asynccontextmanager
-    async def opened(self, hello: dict[str, Any]) -> AsyncIterator[str]:
+    async def opened(self, handshake: dict[str, Any]) -> AsyncIterator[str]:
         """Open a port as asked, for a while; its address.
 
         Raises:
             CellwrightError: it cannot be had.
         """
         async with self._opening:
-            listener = await self._made(ListenerRequest.from_hello(hello))
+            listener = await self._made(ListenerRequest.from_handshake(handshake))
             self._open.append(listener)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._keep, listener)
             yield listener.url
             tasks.cancel_scope.cancel()
 
-    async def page(self, hello: dict[str, Any]) -> dict[str, str]:
+    async def page(self, handshake: dict[str, Any]) -> dict[str, str]:
         """The page's address and a code that opens it once: at a port that is open, else at one that is opened for it.
 
         Raises:
             CellwrightError: none is open, and none can be had.
         """
-        request, exact = ListenerRequest.from_hello(hello), bool(hello.get("exact"))
+        request, exact = ListenerRequest.from_handshake(handshake), bool(handshake.get("exact"))
         async with self._opening:
             fitting = [one for one in self._open if not exact or one.port == request.port]
-            listener = fitting[0] if fitting else await self._opened_for_people(request, hello, exact=exact)
+            listener = (
+                fitting[0] if fitting else await self._opened_for_people(request, handshake, exact=exact)
+            )
         self._engine.audit.note("sign_in", link_given=True)
         return {"url": _as_seen_here(listener.url), "code": self._entry.codes.issue()}
 
     async def _opened_for_people(
-        self, request: ListenerRequest, hello: dict[str, Any], *, exact: bool
+        self, request: ListenerRequest, handshake: dict[str, Any], *, exact: bool
     ) -> Listener:
         try:
             listener = await self._made(request, lasting=False)
@@ -145,7 +147,7 @@ class OpenPorts:
             if exact:
                 raise
             listener = await self._made(replace(request, port=0), lasting=False)
-        self._detach(listener, _record(request, listener, hello, lasting=False))
+        self._detach(listener, _record(request, listener, handshake, lasting=False))
         return listener
 
     async def _made(self, request: ListenerRequest, *, lasting: bool = True) -> Listener:
@@ -179,9 +181,9 @@ class OpenPorts:
 
 
 def _record(
-    request: ListenerRequest, listener: Listener, hello: dict[str, Any], *, lasting: bool
+    request: ListenerRequest, listener: Listener, handshake: dict[str, Any], *, lasting: bool
 ) -> _Detached | None:
-    token_file = hello.get("token_file")
+    token_file = handshake.get("token_file")
     if not isinstance(token_file, str):
         return None
     return _Detached(

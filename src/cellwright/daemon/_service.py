@@ -23,7 +23,13 @@ import anyio.abc
 import cellwright
 from cellwright.assembly import open_engine
 from cellwright.audit import acting
-from cellwright.daemon._connections import Conversation, Heard, Said, is_hung_up, receive_arrival
+from cellwright.daemon._connections import (
+    ClientInput,
+    ClientOutput,
+    Conversation,
+    is_hung_up,
+    receive_arrival,
+)
 from cellwright.daemon._early_responder import Arrival, EarlyResponder
 from cellwright.daemon._lab_gateways import LabRequest, Labs
 from cellwright.daemon._listeners import Listener
@@ -160,50 +166,50 @@ class Daemon:
             await _tell(stream, {"error": error.message, "hint": error.hint})
 
     async def _answer(self, stream: anyio.abc.ByteStream, arrival: Arrival) -> None:
-        hello = arrival.hello or {}
+        handshake = arrival.handshake or {}
         match arrival.wants:
             case "mcp":
                 await self._serve_mcp(stream, arrival)
             case "status":
                 await _tell(stream, self.status())
             case "stop":
-                await self._stop(stream, hello)
+                await self._stop(stream, handshake)
             case "serve":
-                await self._serve_http(stream, hello)
+                await self._serve_http(stream, handshake)
             case "page":
-                await _tell(stream, await self._ports.page(hello))
+                await _tell(stream, await self._ports.page(handshake))
             case "lab":
-                await self._serve_lab(stream, hello)
+                await self._serve_lab(stream, handshake)
             case other:
                 await _tell(stream, {"error": f"This daemon does not know how to {other!r}"})
 
     async def _serve_mcp(self, stream: anyio.abc.ByteStream, arrival: Arrival) -> None:
-        hello = arrival.hello or {}
-        grants = take_grants(hello)
+        handshake = arrival.handshake or {}
+        grants = take_grants(handshake)
         try:
-            mcp_server = await self._mcp_servers.of(hello.get("dialect"), hello.get("toolset"))
+            mcp_server = await self._mcp_servers.of(handshake.get("dialect"), handshake.get("toolset"))
         except CellwrightError as error:
             await _tell(
                 stream, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": str(error)}}
             )
             return
         conversation = Conversation(answered=arrival.answered)
-        heard = Heard(stream, conversation, lambda: is_hung_up(arrival.connection), said=arrival.said)
-        directory = hello.get("directory")
+        heard = ClientInput(stream, conversation, lambda: is_hung_up(arrival.connection), said=arrival.said)
+        directory = handshake.get("directory")
         place = _place(directory) if directory else None
-        await mcp_server.serve(heard, Said(stream, conversation), directory=place, grants=grants)
+        await mcp_server.serve(heard, ClientOutput(stream, conversation), directory=place, grants=grants)
 
-    async def _serve_http(self, stream: anyio.abc.ByteStream, hello: dict[str, Any]) -> None:
+    async def _serve_http(self, stream: anyio.abc.ByteStream, handshake: dict[str, Any]) -> None:
         """Keep a port open for as long as who asked for it stays, or until the end of the daemon."""
-        if hello.get("detach"):
-            await _tell(stream, {"url": await self._ports.detach(hello)})
+        if handshake.get("detach"):
+            await _tell(stream, {"url": await self._ports.detach(handshake)})
             return
-        async with self._ports.opened(hello) as url:
+        async with self._ports.opened(handshake) as url:
             await _tell_and_stay(stream, {"url": url})
 
-    async def _serve_lab(self, stream: anyio.abc.ByteStream, hello: dict[str, Any]) -> None:
+    async def _serve_lab(self, stream: anyio.abc.ByteStream, handshake: dict[str, Any]) -> None:
         """Keep a gateway open for as long as who asked for it stays, or the Lab that it was asked for."""
-        request = LabRequest.from_hello(hello)
+        request = LabRequest.from_handshake(handshake)
         url = await self._labs.open(request)
         try:
             await _tell_and_stay(stream, {"url": url})
@@ -221,12 +227,12 @@ class Daemon:
             self._listeners.remove(listener)
             _log.info("closed url=%s", listener.url)
 
-    async def _stop(self, stream: anyio.abc.ByteStream, hello: dict[str, Any]) -> None:
+    async def _stop(self, stream: anyio.abc.ByteStream, handshake: dict[str, Any]) -> None:
         busy = self._busy(but=1)
-        if hello.get("if_idle") and busy is not None:
+        if handshake.get("if_idle") and busy is not None:
             await _tell(stream, {"stopping": False, "busy": busy})
             return
-        if hello.get("kernels"):
+        if handshake.get("kernels"):
             await self._engine.close(stop_host=True)
         # Before it is said: whoever comes once it is known must not be let in, only to be sent away.
         self._hide()

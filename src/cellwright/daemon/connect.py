@@ -15,7 +15,7 @@ import sys
 import time
 
 import cellwright
-from cellwright.daemon.handshake import encode_hello
+from cellwright.daemon.handshake import encode_handshake
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.errors import CellwrightError
 from cellwright.settings.paths import make_private, make_storage
@@ -85,7 +85,7 @@ def ask(connection: socket.socket, want: str, **details: Any) -> dict[str, Any]:
         DaemonUnavailable: the daemon went away, or refused, before it answered.
     """
     try:
-        connection.sendall(encode_hello(want, **details))
+        connection.sendall(encode_handshake(want, **details))
         line = _read_line(connection)
     except OSError as error:
         raise DaemonUnavailable(

@@ -10,9 +10,9 @@ import json
 
 import cellwright
 
-__all__ = ["LONGEST_HELLO", "encode_hello", "parse_hello"]
+__all__ = ["LONGEST_HANDSHAKE", "encode_handshake", "parse_handshake"]
 
-LONGEST_HELLO = 256 * 1024
+LONGEST_HANDSHAKE = 256 * 1024
 _KEY = "cellwright"
 
 TYPE_CHECKING = False
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def encode_hello(want: str, **details: Any) -> bytes:
+def encode_handshake(want: str, **details: Any) -> bytes:
     return json.dumps({_KEY: cellwright.__version__, "want": want, **details}).encode() + b"\n"
 
 
-def parse_hello(line: bytes) -> dict[str, Any] | None:
+def parse_handshake(line: bytes) -> dict[str, Any] | None:
     """What a first line wants, or none if it is no hello."""
     try:
-        hello = json.loads(line)
+        handshake = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if isinstance(hello, dict) and _KEY in hello and isinstance(hello.get("want"), str):
-        return hello
+    if isinstance(handshake, dict) and _KEY in handshake and isinstance(handshake.get("want"), str):
+        return handshake
     return None

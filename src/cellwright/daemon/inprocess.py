@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from cellwright.assembly import open_engine
-from cellwright.daemon._connections import Conversation, Heard, Said, is_hung_up
+from cellwright.daemon._connections import ClientInput, ClientOutput, Conversation, is_hung_up
 from cellwright.daemon._mcp_servers import McpServers
 from cellwright.errors import CellwrightError
 from cellwright.settings import Settings, load_settings
@@ -48,8 +48,8 @@ async def _serve(settings: Settings, dialect: str | None, toolset: str | None) -
     ):
         mcp_server = await mcp_servers.of(dialect, toolset)
         conversation = Conversation()
-        heard = Heard(_Stdin(reading), conversation, lambda: is_hung_up(writing))
-        await mcp_server.serve(heard, Said(_Stdout(writing), conversation))
+        heard = ClientInput(_Stdin(reading), conversation, lambda: is_hung_up(writing))
+        await mcp_server.serve(heard, ClientOutput(_Stdout(writing), conversation))
 
 
 class _Stdin(ByteReceiveStream):

@@ -12,7 +12,7 @@ import sys
 import threading
 
 from cellwright.daemon.connect import connect_or_start
-from cellwright.daemon.handshake import encode_hello
+from cellwright.daemon.handshake import encode_handshake
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.errors import CellwrightError
 from cellwright.settings.modelkeys import model_environment
@@ -35,18 +35,18 @@ def pump(*, dialect: str | None, toolset: str | None) -> int:
         if error.hint:
             _say(f"hint: {error.hint}")
         return _FAILED
-    hello = encode_hello(
+    handshake = encode_handshake(
         "mcp", dialect=dialect, toolset=toolset, directory=directory, environment=model_environment()
     )
     try:
-        return _carry(connection, hello)
+        return _carry(connection, handshake)
     except KeyboardInterrupt:
         return _INTERRUPTED
 
 
-def _carry(connection: socket.socket, hello: bytes) -> int:
+def _carry(connection: socket.socket, handshake: bytes) -> int:
     finished = threading.Event()
-    threading.Thread(target=_upstream, args=(connection, hello, finished), daemon=True).start()
+    threading.Thread(target=_upstream, args=(connection, handshake, finished), daemon=True).start()
     while True:
         try:
             chunk = connection.recv(_CHUNK)
@@ -67,9 +67,9 @@ def _carry(connection: socket.socket, hello: bytes) -> int:
     return _FAILED
 
 
-def _upstream(connection: socket.socket, hello: bytes, finished: threading.Event) -> None:
+def _upstream(connection: socket.socket, handshake: bytes, finished: threading.Event) -> None:
     try:
-        connection.sendall(hello)
+        connection.sendall(handshake)
         while chunk := os.read(0, _CHUNK):
             connection.sendall(chunk)
     except OSError:  # the daemon is gone: the other direction finds out and says so

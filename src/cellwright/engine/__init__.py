@@ -7,13 +7,13 @@ from cellwright.engine._replay import Redone, Replay
 from cellwright.engine.engine import Engine, SessionFilter
 from cellwright.engine.introspection import Completion, Diagnosis, InputFile, Inputs, Inspection, Variable
 from cellwright.engine.journal import Event, EventKind, Missed, Subscription
-from cellwright.engine.records import Asker, CheckpointRecord, Leavings, LeftFile, OnError
+from cellwright.engine.records import Artifacts, CheckpointRecord, LeftFile, OnError, Requester
 from cellwright.engine.session import Session
 from cellwright.engine.workspace import NetworkUse
 
 __all__ = [
     "Adopted",
-    "Asker",
+    "Artifacts",
     "Branch",
     "CheckpointRecord",
     "Completion",
@@ -25,13 +25,13 @@ __all__ = [
     "InputFile",
     "Inputs",
     "Inspection",
-    "Leavings",
     "LeftFile",
     "Missed",
     "NetworkUse",
     "OnError",
     "Redone",
     "Replay",
+    "Requester",
     "RolledBack",
     "Session",
     "SessionFilter",

@@ -16,11 +16,11 @@ from cellwright.notebook import Document, create_notebook_file
 from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.workspace import where_to_work
 
-__all__ = ["Wish", "new_file", "new_record"]
+__all__ = ["SessionRequest", "new_file", "new_record"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SessionRequest:
     """What a new session is asked to be."""
 
     language: str
@@ -33,25 +33,25 @@ class Wish:
 
 
 async def new_record(
-    session_id: str, path: Path, wish: Wish, *, configured: Path | None, home: Path
+    session_id: str, path: Path, request: SessionRequest, *, configured: Path | None, home: Path
 ) -> SessionRecord:
     """The record of a new session, in the place that fits its notebook."""
-    folder = await anyio.to_thread.run_sync((wish.cwd or path.parent).resolve)
+    folder = await anyio.to_thread.run_sync((request.cwd or path.parent).resolve)
     # The copy of a notebook that lies elsewhere stands among what no kernel sees.
-    asked = wish.mode if wish.there is None else "private"
+    asked = request.mode if request.there is None else "private"
     mode, project = where_to_work(folder, asked, configured=configured, home=home)
     return SessionRecord(
         id=session_id,
         name=path.stem,
         path=str(path),
-        language=wish.language,
+        language=request.language,
         created_at=time.time(),
-        cwd=str(folder) if wish.cwd is not None else None,
+        cwd=str(folder) if request.cwd is not None else None,
         mode=mode,
         project=str(project) if project is not None else None,
-        limits=wish.limits or None,
-        host=str(wish.host),
-        there=wish.there,
+        limits=request.limits or None,
+        host=str(request.host),
+        there=request.there,
     )
 
 

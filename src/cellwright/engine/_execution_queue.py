@@ -23,10 +23,10 @@ from cellwright.engine.kernel import SessionKernel, named_language, runtime_of
 from cellwright.engine.lineage import Step
 from cellwright.engine.placement import refuse_language
 from cellwright.engine.records import (
-    Asker,
     Batch,
     ExecutionRecord,
     OnError,
+    Requester,
     new_checkpoint_id,
     new_execution_id,
 )
@@ -71,7 +71,7 @@ class ExecutionQueue:
         timeout_s: float | None = None,
         on_error: OnError = "keep",
         checkpoint: bool = False,
-        asker: Asker | None = None,
+        asker: Requester | None = None,
     ) -> Execution:
         """Queue a cell and return at once. The execution goes on whatever becomes of the caller.
 
@@ -83,7 +83,7 @@ class ExecutionQueue:
         cell = self.session.file.document.cell(cell_id)
         if cell.kind != "code":
             raise NotebookError(f"Cell {cell_id!r} is a {cell.kind} cell", hint="Only code cells can run")
-        wanted = _Wanted(
+        wanted = _CellRequest(
             cell.source,
             cell_id,
             language=self._own_language(cell),
@@ -109,9 +109,9 @@ class ExecutionQueue:
         await self._document.refresh()
         first = self.session.file.document.index(since) if since is not None else 0
         wanted = [
-            _Wanted(cell.source, cell.id, language=self._own_language(cell), allow_error=True)
+            _CellRequest(cell.source, cell.id, language=self._own_language(cell), allow_error=True)
             if allow_errors or cell.may_raise
-            else _Wanted(
+            else _CellRequest(
                 cell.source,
                 cell.id,
                 language=self._own_language(cell),
@@ -130,13 +130,13 @@ class ExecutionQueue:
         language: str | None = None,
         timeout_s: float | None = None,
         numbered: bool = True,
-        asker: Asker | None = None,
+        asker: Requester | None = None,
     ) -> Execution:
         """Queue code that is in no cell and leaves none; it is in the history all the same.
 
         It is the notebook's ``language`` unless that is given. Where it is not ``numbered``, the cells after it are counted as if it had not run.
         """
-        wanted = _Wanted(
+        wanted = _CellRequest(
             source, None, language=self._other_language(language), numbered=numbered, asker=asker
         )
         return (await self._submit([wanted], timeout_s=timeout_s))[0]
@@ -149,7 +149,7 @@ class ExecutionQueue:
         name = canonical_language(language) if language else self.session.language
         return name if name != self.session.language else None
 
-    async def _submit(self, wanted: list[_Wanted], *, timeout_s: float | None) -> list[Execution]:
+    async def _submit(self, wanted: list[_CellRequest], *, timeout_s: float | None) -> list[Execution]:
         # Shielded: once journalled, an execution must reach the host even if whoever asked for it is cancelled.
         async with self.session.turn:
             self.refuse_if_reserved()
@@ -161,7 +161,9 @@ class ExecutionQueue:
                 executions = await self._queue(wanted, timeout_s, kernel_id)
         return executions
 
-    async def _queue(self, wanted: list[_Wanted], timeout_s: float | None, kernel_id: str) -> list[Execution]:
+    async def _queue(
+        self, wanted: list[_CellRequest], timeout_s: float | None, kernel_id: str
+    ) -> list[Execution]:
         batch, limit_s, notice = Batch(), self._workspace.time_limit(timeout_s), self.session.notice
         executions = [
             self.session.runs.queue(batch, self.session.record, self._new_record(want, limit_s))
@@ -181,7 +183,7 @@ class ExecutionQueue:
         return executions
 
     async def _send(
-        self, kernel_id: str, wanted: list[_Wanted], executions: list[Execution], timeout_s: float
+        self, kernel_id: str, wanted: list[_CellRequest], executions: list[Execution], timeout_s: float
     ) -> None:
         group = executions[0].id if len(executions) > 1 else None
         files = {} if self.session.record.is_foreign else self.session.file.document.named_files
@@ -230,7 +232,7 @@ class ExecutionQueue:
             self.session.runs.finished(batch, self.session.record, body, time.time())
         self._services.recorder.commit(batch)
 
-    def _new_record(self, want: _Wanted, limit_s: float) -> ExecutionRecord:
+    def _new_record(self, want: _CellRequest, limit_s: float) -> ExecutionRecord:
         return ExecutionRecord(
             id=new_execution_id(),
             session_id=self.session.id,
@@ -284,7 +286,7 @@ class ExecutionQueue:
         Raises:
             KernelGone: the session has another kernel by now, or none.
         """
-        want = _Wanted(
+        want = _CellRequest(
             step.source,
             step.cell_id,
             language=step.language,
@@ -300,7 +302,7 @@ class ExecutionQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _CellRequest:
     source: str
     cell_id: str | None
     language: str | None = None
@@ -310,7 +312,7 @@ class _Wanted:
     on_error: OnError = "keep"
     checkpoint: bool = False
     numbered: bool = True
-    asker: Asker | None = None
+    asker: Requester | None = None
 
 
 # Applies what a host reports about a session to its executions, its document and its record, and journals

@@ -24,11 +24,11 @@ from cellwright.charts import Renderer
 from cellwright.engine import _recovery
 from cellwright.engine._branches import Adopted, Branch, Branches, SessionView, compare_sessions
 from cellwright.engine._context import Services
-from cellwright.engine._create import Wish, new_file, new_record
+from cellwright.engine._create import SessionRequest, new_file, new_record
 from cellwright.engine._executions import Execution
 from cellwright.engine._housekeeping import MemoryReturn, Retention, Saver, suspend_idle
 from cellwright.engine._notebook_file import NotebookFile
-from cellwright.engine.hidden_sessions import OneShots, Rehearsals, Unseen
+from cellwright.engine.hidden_sessions import HiddenSessions, OneShots, Rehearsals
 from cellwright.engine.hosts import HostLink, Hosts, link_name, place_name
 from cellwright.engine.journal import Event, EventStream, Journal, Statement, Subscription
 from cellwright.engine.kernel import kernel_environment
@@ -137,9 +137,9 @@ class Engine:
         self._branches = Branches(
             self._services, self._sessions, enter=self._enter_branch, delete=delete, new_id=self._new_id
         )
-        self._unseen = Unseen(self._begin, delete, self._new_id, self.in_background)
-        self._rehearsals = Rehearsals(self._services, self._unseen)
-        self.one_shots = OneShots(self._services, self._unseen)
+        self._hidden = HiddenSessions(self._begin, delete, self._new_id, self.in_background)
+        self._rehearsals = Rehearsals(self._services, self._hidden)
+        self.one_shots = OneShots(self._services, self._hidden)
         """Sessions for one run each."""
 
     def _new_hosts(self, parts: EngineParts, environment: dict[str, str]) -> Hosts:
@@ -193,14 +193,14 @@ class Engine:
         document = Document.new(language=language)
         document.apply(CellAdded("problem", "markdown", f"# {problem}" if problem else "", 0))
         there = await self._remote.create(wanted, problem, document)
-        wish = Wish(language, wanted, None, mode, limits, there)
+        request = SessionRequest(language, wanted, None, mode, limits, there)
         if there is not None:
-            session = await self._enter_there(document, wish)
+            session = await self._enter_there(document, request)
         else:
             target = (directory or self.options.root / "notebooks").absolute()
             path = await new_file(target, problem, document)
             async with _made_for_a_session(path):
-                session = await self._enter(path, document, wish)
+                session = await self._enter(path, document, request)
         try:
             await session.resume()
         except HostPending as pending:
@@ -240,8 +240,8 @@ class Engine:
                 return session
         document, _ = await anyio.to_thread.run_sync(read_notebook, path)
         await anyio.to_thread.run_sync(remove_leftovers, path.parent)
-        wish = Wish(notebook_language(document), self.hosts.wanted(host), cwd, mode, limits)
-        return await self._enter(path, document, wish)
+        request = SessionRequest(notebook_language(document), self.hosts.wanted(host), cwd, mode, limits)
+        return await self._enter(path, document, request)
 
     async def open_there(
         self, path: str, *, host: str, mode: Mode | None = None, limits: Narrowing | None = None
@@ -258,8 +258,8 @@ class Engine:
             if session.record.there == there:
                 refuse_other_limits(session.id, session.record.limits, limits)
                 return session
-        wish = Wish(notebook_language(document), wanted, None, mode, limits, there)
-        return await self._enter_there(document, wish)
+        request = SessionRequest(notebook_language(document), wanted, None, mode, limits, there)
+        return await self._enter_there(document, request)
 
     def session(self, session_id: str) -> Session:
         """One session.
@@ -412,7 +412,7 @@ class Engine:
             if self.hosts.wants_local(records) and (attached := await self.hosts.local.connect()) is not None:
                 await self._host_events.reconcile(self.hosts.local, attached)
             self.hosts.seek(records)
-            await self._unseen.clear([one for one in self._sessions.values() if one.record.is_unseen])
+            await self._hidden.clear([one for one in self._sessions.values() if one.record.is_unseen])
             retention = Retention(
                 self._journal,
                 self._sessions,
@@ -428,7 +428,7 @@ class Engine:
 
     async def close(self, *, stop_host: bool) -> None:
         """Save everything and let the host go, or end it with its kernels."""
-        await self._unseen.settled()
+        await self._hidden.settled()
         for session in self._sessions.values():
             try:
                 await session.save()
@@ -438,22 +438,22 @@ class Engine:
         await self.hosts.close(stop_hosts=stop_host)
         self._stream.close()
 
-    async def _enter(self, path: Path, document: Document, wish: Wish) -> Session:
+    async def _enter(self, path: Path, document: Document, request: SessionRequest) -> Session:
         """Make a session for a document that is in its file as it is here, but for what reading mended."""
         record = await new_record(
-            self._new_id(), path, wish, configured=self.options.project, home=self.options.home
+            self._new_id(), path, request, configured=self.options.project, home=self.options.home
         )
         return await self._begin(record, document)
 
-    async def _enter_there(self, document: Document, wish: Wish) -> Session:
+    async def _enter_there(self, document: Document, request: SessionRequest) -> Session:
         """Make a session for a document that lies on a server, with a copy here."""
-        path = self._remote.copy_of(wish.there or ("", ""))
+        path = self._remote.copy_of(request.there or ("", ""))
         await anyio.to_thread.run_sync(lambda: path.parent.mkdir(mode=0o700, parents=True, exist_ok=True))
         await anyio.to_thread.run_sync(write_atomically, path, document.to_bytes())
         # Beside a copy in the storage directory is no place for code, should the session come to this machine.
-        wish = replace(wish, mode="private")
+        request = replace(request, mode="private")
         async with _made_for_a_session(path):
-            session = await self._enter(path, document, wish)
+            session = await self._enter(path, document, request)
         self._remote.begin(session)
         return session
 

@@ -28,13 +28,13 @@ from cellwright.sandbox.files import Entry, Workdir
 from cellwright.sandbox.policy import Narrowing
 from cellwright.sandbox.workspace import prepare_storage
 
-__all__ = ["OneShots", "Rehearsals", "Unseen", "script_cell"]
+__all__ = ["HiddenSessions", "OneShots", "Rehearsals", "script_cell"]
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class HiddenSessions:
     """Makes and removes them. Belongs to the engine, whose sessions these are."""
 
     begin: Callable[[SessionRecord, Document], Awaitable[Session]]
@@ -107,9 +107,9 @@ def script_cell(runtime: str, source: str, name: str, argv: tuple[str, ...] = ()
 class OneShots:
     """Makes and removes them. Belongs to the engine, whose sessions these are."""
 
-    def __init__(self, services: Services, unseen: Unseen) -> None:
+    def __init__(self, services: Services, hidden: HiddenSessions) -> None:
         self._services = services
-        self._unseen = unseen
+        self._hidden = hidden
         self._turns = _Turns()
         # Each has a kernel of its own, beside those that max_sessions allows. Whoever comes later waits.
         self._room = anyio.Semaphore(services.options.max_runs)
@@ -137,19 +137,19 @@ class OneShots:
         # In this order: who waits for a turn takes no room meanwhile.
         async with self._turns.of(alone_in), self._room:
             record = self._new_record(language, directory or options.root, limits)
-            async with self._unseen.open(record, Document.new(language=language)) as session:
+            async with self._hidden.open(record, Document.new(language=language)) as session:
                 yield session
 
     def release(self, session: Session) -> None:
         """Have the caller not wait until the session is removed: its run is over, and its files are elsewhere."""
-        self._unseen.release(session)
+        self._hidden.release(session)
 
     async def settled(self) -> None:
         """Wait until all that were released are removed."""
-        await self._unseen.settled()
+        await self._hidden.settled()
 
     def _new_record(self, language: str, directory: Path, limits: Narrowing | None) -> SessionRecord:
-        storage, session_id = self._services.options.storage, self._unseen.new_id()
+        storage, session_id = self._services.options.storage, self._hidden.new_id()
         wanted = self._services.hosts.wanted(None)
         return SessionRecord(
             id=session_id,
@@ -211,9 +211,9 @@ MOST_BYTES = 1 << 30
 class Rehearsals:
     """Makes and removes them. Belongs to the engine, whose sessions these are."""
 
-    def __init__(self, services: Services, unseen: Unseen) -> None:
+    def __init__(self, services: Services, hidden: HiddenSessions) -> None:
         self._services = services
-        self._unseen = unseen
+        self._hidden = hidden
         # Each has a kernel of its own, beside those that max_sessions allows.
         self._room = anyio.Semaphore(MOST_AT_ONCE)
 
@@ -228,12 +228,12 @@ class Rehearsals:
         Raises:
             KernelError: no kernel can be had, or none that leaves the session's files alone.
         """
-        async with self._room, self._unseen.open(self._new_record(origin), document) as session:
+        async with self._room, self._hidden.open(self._new_record(origin), document) as session:
             await self._start(origin, session, leave_out)
             yield session
 
     def _new_record(self, origin: Session) -> SessionRecord:
-        before, session_id = origin.record, self._unseen.new_id()
+        before, session_id = origin.record, self._hidden.new_id()
         private = before.mode == "private" or self._services.options.host.policy is None
         boxed = before.tier in ("A", "B")
         return SessionRecord(

@@ -435,7 +435,7 @@ class Event:
     cell_id: str | None = None
     execution_id: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
-    unseen: bool = False
+    hidden: bool = False
     """Whether it is told only to whoever follows this very session, and not kept."""
 
 
@@ -459,7 +459,7 @@ class Subscription:
         self._closed = False
 
     def offer(self, event: Event) -> None:
-        if event.session_id != self._session_id and (self._session_id is not None or event.unseen):
+        if event.session_id != self._session_id and (self._session_id is not None or event.hidden):
             return
         last = self._events[-1] if self._events else None
         if isinstance(last, Missed):

@@ -24,23 +24,23 @@ from cellwright.sandbox.tiers import Tier
 
 __all__ = [
     "FINAL_STATES",
-    "Asker",
+    "Artifacts",
     "Batch",
     "CheckpointRecord",
     "ExecutionRecord",
     "Handback",
     "Hold",
-    "Leavings",
     "LeftFile",
     "Meanwhile",
     "OnError",
     "Recorder",
+    "Requester",
     "SessionRecord",
     "SessionState",
     "Span",
+    "artifacts_of",
     "delete_session",
     "entries_in",
-    "leavings_of",
     "new_agent_run_id",
     "new_checkpoint_id",
     "new_conversation_id",
@@ -118,7 +118,7 @@ class LeftFile(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Leavings:
+class Artifacts:
     """Files, the newest first, by their paths from ``directory``; ``more`` counts those beyond a bound."""
 
     directory: str
@@ -137,7 +137,7 @@ def entries_in(directory: str) -> Mapping[str, Entry]:
         return {}
 
 
-def leavings_of(
+def artifacts_of(
     directory: str,
     seen: Mapping[str, Entry],
     *,
@@ -146,7 +146,7 @@ def leavings_of(
     before: Mapping[str, Entry] | None = None,
     but: Collection[Path] = (),
     limit: int = MOST_LISTED,
-) -> Leavings:
+) -> Artifacts:
     """Of the files that were seen in a directory, those that came or changed since a moment and since an earlier look.
 
     What changed after ``until`` is another's, and is left for the look that is meant for it. ``but`` are files of the
@@ -165,7 +165,7 @@ def leavings_of(
         if _is_new(entry, first) and known.get(path) != entry and path not in own
     ]
     found.sort(key=_changed_at, reverse=True)
-    return Leavings(directory, tuple(map(_told, found[:limit])), max(len(found) - limit, 0), seen)
+    return Artifacts(directory, tuple(map(_told, found[:limit])), max(len(found) - limit, 0), seen)
 
 
 def _is_new(entry: Entry, first: int) -> bool:
@@ -337,7 +337,7 @@ class SessionRecord(msgspec.Struct, frozen=True):
         return self.once or self.rehearses is not None
 
 
-class Asker(msgspec.Struct, frozen=True):
+class Requester(msgspec.Struct, frozen=True):
     """A program in which somebody works by hand and which shows what comes of it by itself, such as JupyterLab."""
 
     client: str
@@ -392,7 +392,7 @@ class ExecutionRecord(msgspec.Struct, frozen=True):
     """Whether the kernel counted it; what only looks at the state leaves the numbers to the cells."""
     language: str | None = None
     """What it is written in, where that is not the notebook's language."""
-    asker: Asker | None = None
+    asker: Requester | None = None
     """The program that asked for it, where that shows it by itself."""
 
     @property
@@ -465,7 +465,7 @@ class Recorder:
             cell_id=execution.cell_id if execution is not None else data.get("cell_id"),
             execution_id=execution.id if execution is not None else None,
             data=data,
-            unseen=session.once,
+            hidden=session.once,
         )
         batch.events.append(event)
         return event
@@ -483,7 +483,7 @@ class Recorder:
             for act in reversed(batch.undo):
                 act()
 
-        kept = (event for event in batch.events if not event.unseen)
+        kept = (event for event in batch.events if not event.hidden)
         statements = [*(insert_event(event) for event in kept), *batch.statements]
         return self.journal.write(
             statements, then=then, undo=undo if batch.undo else None, lasting=batch.lasting

@@ -40,13 +40,13 @@ from cellwright.engine.journal import EventKind
 from cellwright.engine.kernel import SessionKernel
 from cellwright.engine.placement import refuse_foreign
 from cellwright.engine.records import (
-    Asker,
+    Artifacts,
     Batch,
     CheckpointRecord,
     ExecutionRecord,
     Handback,
-    Leavings,
     OnError,
+    Requester,
     SessionRecord,
     SessionState,
 )
@@ -297,7 +297,7 @@ class Session:
         """How long a cell may run: as asked, else as the settings say; never longer than the session's own limit."""
         return self.workspace.time_limit(asked_s)
 
-    async def files(self) -> Leavings:
+    async def files(self) -> Artifacts:
         """What lies in its working directory; in ``overlay`` mode what it wrote over the project."""
         return await self.workspace.files()
 
@@ -465,7 +465,7 @@ class Session:
         timeout_s: float | None = None,
         on_error: OnError = "keep",
         checkpoint: bool = False,
-        asker: Asker | None = None,
+        asker: Requester | None = None,
     ) -> Execution:
         """Queue a cell and return at once; the execution goes on whatever becomes of the caller.
 
@@ -501,7 +501,7 @@ class Session:
         language: str | None = None,
         timeout_s: float | None = None,
         numbered: bool = True,
-        asker: Asker | None = None,
+        asker: Requester | None = None,
     ) -> Execution:
         """Queue code that is in no cell and leaves none; it is in the history all the same.
 

@@ -26,12 +26,12 @@ from cellwright.engine._recovery import read_event_rows
 from cellwright.engine.journal import Journal, Statement
 from cellwright.engine.placement import refuse_foreign
 from cellwright.engine.records import (
+    Artifacts,
     Batch,
-    Leavings,
     Recorder,
     SessionRecord,
+    artifacts_of,
     entries_in,
-    leavings_of,
     put_execution,
 )
 from cellwright.errors import LimitReached, SandboxError
@@ -182,11 +182,11 @@ class SessionWorkspace:
 
     # Files -------------------------------------------------------------------------------------------------------
 
-    async def files(self) -> Leavings:
+    async def files(self) -> Artifacts:
         """What lies in its working directory; in ``overlay`` mode what it wrote over the project."""
         refuse_foreign(self._session.record, "files")
         seen = await anyio.to_thread.run_sync(entries_in, self.place.written)
-        return leavings_of(self.place.written, seen, but=self._services.notebooks(), limit=_MOST_FILES)
+        return artifacts_of(self.place.written, seen, but=self._services.notebooks(), limit=_MOST_FILES)
 
     async def take_as_given(self) -> None:
         """Take what lies there now for given: it was put there, and is not what the next execution leaves.
@@ -199,7 +199,7 @@ class SessionWorkspace:
         async with self._looking:
             seen = await anyio.to_thread.run_sync(entries_in, self.place.written)
             # What came while this looked may be of an execution that began meanwhile.
-            self._seen = leavings_of(self.place.written, seen, until=asked_at, before=self._seen).seen
+            self._seen = artifacts_of(self.place.written, seen, until=asked_at, before=self._seen).seen
 
     async def files_known(self) -> None:
         """Return when it is known what each execution that has ended left (they are looked after in order)."""
@@ -310,7 +310,7 @@ class SessionWorkspace:
                 seen = await anyio.to_thread.run_sync(self._look, since)
                 # Where another was queued by the end of the look, what came after this one's end may be that one's.
                 until = ended_at if self._session.runs.count > execution.record.number else None
-                left = leavings_of(
+                left = artifacts_of(
                     self.place.written,
                     seen,
                     since=since,

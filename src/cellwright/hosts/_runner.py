@@ -99,7 +99,7 @@ class KernelRunner:
         self._started_at: dict[str, float] = {}
         self._timers = Timers(self.handle)
         self._tasks: anyio.abc.TaskGroup | None = None
-        self.sides = SecondaryKernels(
+        self.secondary = SecondaryKernels(
             start_secondary,
             hear=self._hear,
             begin=self._begin,
@@ -145,7 +145,7 @@ class KernelRunner:
     @property
     def kernels(self) -> list[Kernel]:
         """The main kernel and those beside it."""
-        return [self.kernel, *(beside.kernel for beside in self.sides)]
+        return [self.kernel, *(beside.kernel for beside in self.secondary)]
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Follow the kernel to its end and report that end last; started once work can be submitted."""
@@ -168,7 +168,7 @@ class KernelRunner:
     async def _follow_to_its_end(self) -> None:
         end, expected = await self._explain(await self.kernel.wait())
         self._expected_end = self._expected_end or expected
-        await self.sides.stop(grace_s=0)
+        await self.secondary.stop(grace_s=0)
         self._close(end)
 
     def _hear(self, kernel: Kernel) -> None:
@@ -199,7 +199,7 @@ class KernelRunner:
             raise KernelGone(f"Kernel {self.kernel_id} has ended", hint="Run a cell to start a new one")
         self._refuse_when_busy()
         self.last_active = time.monotonic()
-        kernel = self.kernel if side is None else await self.sides.have(side, self._tasks)
+        kernel = self.kernel if side is None else await self.secondary.have(side, self._tasks)
         return await kernel.client.request(kind, content, timeout_s=timeout_s)
 
     @property
@@ -220,7 +220,7 @@ class KernelRunner:
 
     async def keep_limits(self) -> None:
         """End the kernel if it is over a limit; over that of memory, its checkpoints go first, but for the newest."""
-        await self.sides.keep_limits()
+        await self.secondary.keep_limits()
         if self.watch is None:
             return
         hit = await anyio.to_thread.run_sync(self.watch.look)
@@ -298,7 +298,7 @@ class KernelRunner:
         if side is None:
             self.kernel.process.kill_tree(reason)
         else:
-            self.sides.kill(side.name, reason)
+            self.secondary.kill(side.name, reason)
 
     def _end(self, end: _cell_queue.End) -> None:
         self._timers.ended(end.execution_id)
@@ -351,14 +351,14 @@ class KernelRunner:
     def _running_kernel(self) -> Kernel | None:
         """The kernel of what runs, as far as it is there."""
         side = self._running_side
-        return self.kernel if side is None else self.sides.find(side.name)
+        return self.kernel if side is None else self.secondary.find(side.name)
 
     async def _run_secondary(self, job: Run, side: Side) -> None:
         """Run a cell on the kernel of its own language."""
         if self._line is not None and not self._line.is_shown:
             await self._line.bring_in()
         if self._tasks is not None:
-            await self.sides.run(job, side, self._tasks)
+            await self.secondary.run(job, side, self._tasks)
 
     # Messages ----------------------------------------------------------------------------------------------------
 

@@ -215,7 +215,7 @@ class Kernels:
         ring = self.ring(request.kernel_id)
         kept = ring.get(request.checkpoint_id)
         runner = self._runners.get(request.kernel_id)
-        ended_beside = runner.sides.names if runner is not None else ()
+        ended_beside = runner.secondary.names if runner is not None else ()
         with anyio.CancelScope(shield=True):
             if runner is not None:
                 await runner.make_way()
@@ -258,7 +258,7 @@ class Kernels:
                 )
                 await self._follow(request.new_kernel_id, kernel, own, workspace, ring.policy)
         runner = self._runners.get(request.kernel_id)
-        names = runner.sides.names if runner is not None else ()
+        names = runner.secondary.names if runner is not None else ()
         beside = [f"the variables of the {name} kernel, which cannot be copied" for name in names]
         return succeeding(ready, kernel, [*lost, *beside])
 
@@ -269,7 +269,7 @@ class Kernels:
         runner = self.runner(request.kernel_id)
         workspace = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
         # They see the files where they were.
-        await runner.sides.stop(grace_s=0)
+        await runner.secondary.stop(grace_s=0)
         if runner.ring is not None:
             await runner.ring.move(runner.kernel, workspace, self._output_limits())
         del self._runners[request.kernel_id]

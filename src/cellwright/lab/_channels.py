@@ -20,7 +20,7 @@ import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 import cellwright
-from cellwright.engine import Asker, Engine, Event, Execution, Missed, Session, Subscription
+from cellwright.engine import Engine, Event, Execution, Missed, Requester, Session, Subscription
 from cellwright.engine.records import ExecutionRecord
 from cellwright.errors import CellwrightError, UnknownCell, UnknownExecution
 from cellwright.notebook.languages import find_language
@@ -115,7 +115,9 @@ class Channels:
         content, session = request.content, self._session
         code = content.get("code")
         source = code if isinstance(code, str) else ""
-        asker = Asker(self._client, request.header.msg_id, stops=content.get("stop_on_error") is not False)
+        asker = Requester(
+            self._client, request.header.msg_id, stops=content.get("stop_on_error") is not False
+        )
         numbered = not content.get("silent") and content.get("store_history") is not False
         await session.refresh()
         try:

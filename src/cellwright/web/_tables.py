@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from cellwright.formats.markup import HtmlRow, elements, parse_html, rows_of, text_in
 
-__all__ = ["Asked", "Table", "TablePage", "asked_by", "csv_text", "table_of", "table_page"]
+__all__ = ["Table", "TablePage", "TableView", "asked_by", "csv_text", "table_of", "table_page"]
 
 ROWS_ON_A_PAGE = 20
 _MAX_FILTER = 200
@@ -32,7 +32,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TableView:
     """What somebody wants to see of it: ``sort`` is a column's number, counted from 1, below zero for the other way."""
 
     sort: int = 0
@@ -45,7 +45,7 @@ class TablePage:
     """Rows as asked for, and the way to others."""
 
     table: Table
-    asked: Asked
+    asked: TableView
     rows: Sequence[tuple[str, ...]]
     found: int
     pages: int
@@ -62,14 +62,14 @@ class TablePage:
         return "ascending" if self.asked.sort > 0 else "descending"
 
 
-def asked_by(query: Mapping[str, str]) -> Asked:
+def asked_by(query: Mapping[str, str]) -> TableView:
     """What an address asks for; what makes no sense is not asked for."""
 
     def number(name: str, otherwise: int) -> int:
         said = query.get(name, "")
         return int(said) if re.fullmatch(r"-?\d{1,6}", said) else otherwise
 
-    return Asked(number("sort", 0), number("page", 1), query.get("filter", "")[:_MAX_FILTER])
+    return TableView(number("sort", 0), number("page", 1), query.get("filter", "")[:_MAX_FILTER])
 
 
 @functools.lru_cache(maxsize=8)
@@ -89,7 +89,7 @@ def table_of(html: str) -> Table:
     return Table(heads, filled, _labels(body), numeric, " ".join(note.split()))
 
 
-def table_page(table: Table, asked: Asked) -> TablePage:
+def table_page(table: Table, asked: TableView) -> TablePage:
     """The rows that were asked for."""
     rows: Sequence[tuple[str, ...]] = table.rows
     if asked.filter:
@@ -101,7 +101,7 @@ def table_page(table: Table, asked: Asked) -> TablePage:
     pages = max(-(-len(rows) // ROWS_ON_A_PAGE), 1)
     number = min(max(asked.page, 1), pages)
     first = (number - 1) * ROWS_ON_A_PAGE
-    shown = Asked(asked.sort, number, asked.filter)
+    shown = TableView(asked.sort, number, asked.filter)
     return TablePage(table, shown, rows[first : first + ROWS_ON_A_PAGE], len(rows), pages)
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from cellwright import Engine, Execution, Session
-from cellwright.agent._repair import mend, stop_report
+from cellwright.agent._repair import repair, stop_report
 from cellwright.engine.records import OnError
 from cellwright.plans.model import MAX_RETRIES
 from tests.kernel.engine.conftest import end_host, open_at
@@ -47,7 +47,7 @@ async def test_a_cell_is_mended_and_runs_from_the_state_before_it(engine: Engine
     session, execution = await failing(
         engine, "items = []", "items.append(1)\nprint(math.sqrt(len(items)))", on_error=on_error
     )
-    mended = await mend(engine, session, execution, tries=3)
+    mended = await repair(engine, session, execution, tries=3)
     assert mended.ok
     assert [fix.state for fix in mended.fixes] == ["ok"]
     assert "+import math" in mended.fixes[0].diff
@@ -60,11 +60,11 @@ async def test_a_cell_is_mended_and_runs_from_the_state_before_it(engine: Engine
 
 async def test_one_mistake_after_another_is_mended_up_to_the_number_of_tries(engine: Engine) -> None:
     session, execution = await failing(engine, "for n in [4, 9]\n    print(math.sqrt(n))")
-    first = await mend(engine, session, execution, tries=1)
+    first = await repair(engine, session, execution, tries=1)
     assert not first.ok
     assert [fix.state for fix in first.fixes] == ["error"]
     assert "+import math" in first.suggestion  # the next is known, and there is no try left for it
-    second = await mend(engine, session, first.execution, tries=3)
+    second = await repair(engine, session, first.execution, tries=3)
     assert [fix.state for fix in second.fixes] == ["ok"]
     assert second.execution.text == "2.0\n3.0\n"
 
@@ -72,7 +72,7 @@ async def test_one_mistake_after_another_is_mended_up_to_the_number_of_tries(eng
 async def test_where_nothing_is_certain_the_cell_stays_as_it_is(engine: Engine) -> None:
     source = "total = sum([1, 2])\nassert total == 4, 'the total is wrong'"
     session, execution = await failing(engine, source)
-    mended = await mend(engine, session, execution)
+    mended = await repair(engine, session, execution)
     assert mended.execution is execution
     assert mended.fixes == ()
     assert mended.suggestion
@@ -84,7 +84,7 @@ async def test_what_fails_to_the_end_is_rolled_back_where_it_was_to_be(engine: E
     session, execution = await failing(
         engine, "n = 1", "n = 2\nprint(nn_missing_name)\nraise ValueError", on_error="rollback"
     )
-    mended = await mend(engine, session, execution)
+    mended = await repair(engine, session, execution)
     assert not mended.ok
     assert mended.execution.error is not None  # it ran again to be looked into
     assert await shown(session, "n") == "1"
@@ -94,7 +94,7 @@ async def test_a_name_that_another_cell_defines_is_pointed_to(engine: Engine) ->
     session = await engine.create("order")
     later = await session.add_cell("frame_total = 5")
     cell = await session.add_cell("print(frame_total)")
-    mended = await mend(engine, session, await session.run(cell.id, checkpoint=True))
+    mended = await repair(engine, session, await session.run(cell.id, checkpoint=True))
     assert mended.suggestion == (
         f"`frame_total` is defined in cell 1 ({later.id}), which is not run: "
         "run that first, or define the name here."
@@ -103,7 +103,7 @@ async def test_a_name_that_another_cell_defines_is_pointed_to(engine: Engine) ->
 
 async def test_what_no_code_can_help_with_is_not_tried_again(engine: Engine) -> None:
     session, execution = await failing(engine, "raise PermissionError('not for you')")
-    mended = await mend(engine, session, execution)
+    mended = await repair(engine, session, execution)
     assert mended.execution is execution
     assert not mended.may_go_on
     assert mended.verdict is not None
@@ -111,7 +111,7 @@ async def test_what_no_code_can_help_with_is_not_tried_again(engine: Engine) -> 
 
 async def test_the_network_is_tried_again_as_often_as_in_a_plan(engine: Engine) -> None:
     session, execution = await failing(engine, "raise ConnectionResetError('reset by peer')")
-    mended = await mend(engine, session, execution, tries=1)
+    mended = await repair(engine, session, execution, tries=1)
     assert (mended.fixes, mended.execution.record.attempt) == ((), 1 + MAX_RETRIES)
     assert mended.verdict is not None
     assert mended.verdict.kind == "network"
@@ -120,7 +120,7 @@ async def test_the_network_is_tried_again_as_often_as_in_a_plan(engine: Engine) 
 async def test_a_cell_that_somebody_changed_is_left_alone(engine: Engine) -> None:
     session, execution = await failing(engine, "print(missing_thing)")
     await session.edit_cell(execution.cell_id or "", "print('mine')")
-    mended = await mend(engine, session, execution)
+    mended = await repair(engine, session, execution)
     assert "not the one that failed" in mended.suggestion
     assert session.cell(execution.cell_id or "").source == "print('mine')"
 
@@ -128,14 +128,14 @@ async def test_a_cell_that_somebody_changed_is_left_alone(engine: Engine) -> Non
 async def test_code_in_no_cell_gets_a_suggestion(engine: Engine) -> None:
     session = await engine.create("loose code")
     execution = await (await session.execute_code("print(math.sqrt(4))")).wait()
-    mended = await mend(engine, session, execution)
+    mended = await repair(engine, session, execution)
     assert mended.fixes == ()
     assert "+import math" in mended.suggestion
 
 
 async def test_the_report_is_a_plans_report(engine: Engine) -> None:
     session, execution = await failing(engine, "x = 1", "assert x == 2, 'x is off'")
-    mended = await mend(engine, session, execution)
+    mended = await repair(engine, session, execution)
     report = stop_report(session, mended, task="check x", fixes=2, suggestion="Look at x")
     assert report.text == (
         "❌ Execution stopped at cell 2\n"

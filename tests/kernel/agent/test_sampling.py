@@ -37,7 +37,7 @@ from cellwright import Engine
 from cellwright.agent import DataAgent, Outcome, Question
 from cellwright.agent.models import sampling
 from cellwright.agent.models.chain import Chain
-from cellwright.agent.models.requests import Delta, Want, text_of
+from cellwright.agent.models.requests import Delta, RequestParams, text_of
 from cellwright.agent.trace.steps import runs_since
 from cellwright.errors import CellwrightError, ModelFailed
 from cellwright.mcp.server import McpServer
@@ -79,8 +79,10 @@ def said(text: str, **more: Any) -> CreateMessageResult:
 class Asking:
     """A server with one tool, which asks the model of whoever calls it."""
 
-    def __init__(self, messages: Sequence[ModelMessage] = QUESTION, want: Want | None = None) -> None:
-        self.messages, self.want = messages, want or Want("act", tools=(RUN,))
+    def __init__(
+        self, messages: Sequence[ModelMessage] = QUESTION, want: RequestParams | None = None
+    ) -> None:
+        self.messages, self.want = messages, want or RequestParams("act", tools=(RUN,))
         self.response: ModelResponse | None = None
         self.error: CellwrightError | None = None
         self.heard: list[Delta] = []

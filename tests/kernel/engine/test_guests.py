@@ -10,14 +10,14 @@ import anyio
 import pytest
 
 from cellwright import Engine
-from cellwright.engine import Asker, Session
+from cellwright.engine import Requester, Session
 from cellwright.engine._notebook_file import came_from
 from cellwright.notebook import CellAdded, CellDeleted, Document, OutputsSet, SourceChanged
 from tests.kernel.engine.conftest import OpenEngine
 from tests.waiting import fail_after, until
 
 pytestmark = pytest.mark.anyio
-BY_HAND = Asker("window", "request")
+BY_HAND = Requester("window", "request")
 
 
 def _book(**sources: str) -> Document:

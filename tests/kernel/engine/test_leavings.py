@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.engine import Engine
-from cellwright.engine.records import Leavings, entries_in, leavings_of
+from cellwright.engine.records import Artifacts, artifacts_of, entries_in
 from tests.waiting import until
 
 
@@ -71,8 +71,8 @@ async def test_another_sessions_notebook_is_nothing_that_a_cell_left(engine: Eng
     assert [file.path for file in execution.record.files] == ["go"]
 
 
-def look(directory: Path, **how: Any) -> Leavings:
-    return leavings_of(str(directory), entries_in(str(directory)), **how)
+def look(directory: Path, **how: Any) -> Artifacts:
+    return artifacts_of(str(directory), entries_in(str(directory)), **how)
 
 
 def write_after(path: Path, moment: float) -> None:

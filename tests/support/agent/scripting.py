@@ -23,7 +23,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from cellwright import Engine
-from cellwright.agent.models.requests import Delta, Heard, Want
+from cellwright.agent.models.requests import Delta, Heard, RequestParams
 from cellwright.agent.models.table import ModelRow, Price
 from cellwright.agent.trace.steps import Step
 from cellwright.engine import Event
@@ -82,9 +82,9 @@ class Script:
         self.asked: list[str] = []
         """The keys of all requests, in order."""
         self.prompts: list[list[ModelMessage]] = []
-        self.wants: list[Want] = []
+        self.wants: list[RequestParams] = []
 
-    async def say(self, messages: Sequence[ModelMessage], want: Want, heard: Heard) -> ModelResponse:
+    async def say(self, messages: Sequence[ModelMessage], want: RequestParams, heard: Heard) -> ModelResponse:
         key = f"{want.branch}/{want.role}"
         self.asked.append(key)
         self.prompts.append(list(messages))

@@ -30,7 +30,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from cellwright.agent.models._local import LocalSpeaker, connect, order_of, settled, weights_of
 from cellwright.agent.models.connect import find_row
-from cellwright.agent.models.requests import Delta, Want, read_shape, text_of, unheard
+from cellwright.agent.models.requests import Delta, RequestParams, read_shape, text_of, unheard
 from cellwright.agent.models.table import ROWS
 from cellwright.agent.trace.steps import runs_since
 from cellwright.errors import ModelFailed, NoModel
@@ -64,7 +64,7 @@ class Verdict(BaseModel):
 
 
 def test_a_small_model_that_can_act_writes_code_and_nothing_else() -> None:
-    order = order_of(QUESTION, Want("act", tools=(RUN,)), small=True)
+    order = order_of(QUESTION, RequestParams("act", tools=(RUN,)), small=True)
     assert "grammar" in order
     assert [one["role"] for one in order["messages"]] == ["system", "user"]
     assert "Many rules." not in order["messages"][0]["content"]
@@ -74,28 +74,28 @@ def test_a_small_model_answers_once_something_worked() -> None:
     worked = ToolReturnPart(RUN.name, "42", tool_call_id="1")
     failed = ToolReturnPart(RUN.name, "NameError", tool_call_id="1", outcome="failed")
     history = [*QUESTION, ModelResponse([ToolCallPart(RUN.name, {"content": "print(42)"})])]
-    want = Want("act", tools=(RUN,))
+    want = RequestParams("act", tools=(RUN,))
     assert "grammar" not in order_of([*history, ModelRequest([worked])], want, small=True)
     assert "grammar" in order_of([*history, ModelRequest([failed])], want, small=True)
 
 
 def test_what_a_small_models_code_prints_is_the_answer() -> None:
     reply = ModelResponse([TextPart("So."), ToolCallPart(RUN.name, {"content": "print(42)"})])
-    _, call = settled(reply, Want("act", tools=(RUN, ANSWER))).parts
+    _, call = settled(reply, RequestParams("act", tools=(RUN, ANSWER))).parts
     assert isinstance(call, ToolCallPart)
     assert (call.tool_name, call.args_as_dict()) == ("answer", {"code": "print(42)", "sentence": "{output}"})
-    assert settled(reply, Want("act", tools=(RUN,))) == reply
+    assert settled(reply, RequestParams("act", tools=(RUN,))) == reply
 
 
 def test_a_larger_model_chooses_for_itself_and_is_told_everything() -> None:
-    order = order_of(QUESTION, Want("act", tools=(RUN, ANSWER)), small=False)
+    order = order_of(QUESTION, RequestParams("act", tools=(RUN, ANSWER)), small=False)
     assert "grammar" not in order
     assert "Many rules." in order["messages"][0]["content"]
     assert "- answer(code: string, sentence: string)" in order["messages"][0]["content"]
 
 
 def test_a_typed_answer_is_held_to_its_schema() -> None:
-    order = order_of(QUESTION, Want("critic", shape=Verdict), small=True)
+    order = order_of(QUESTION, RequestParams("critic", shape=Verdict), small=True)
     assert order["response_format"]["json_schema"]["schema"] == Verdict.model_json_schema()
 
 
@@ -230,15 +230,15 @@ async def speaker(
 
 
 async def say(
-    speaker: LocalSpeaker, text: str, want: Want | None = None, heard: Any = unheard
+    speaker: LocalSpeaker, text: str, want: RequestParams | None = None, heard: Any = unheard
 ) -> ModelResponse:
     with fail_after():
-        return await speaker.say([ModelRequest([UserPromptPart(text)])], want or Want("act"), heard)
+        return await speaker.say([ModelRequest([UserPromptPart(text)])], want or RequestParams("act"), heard)
 
 
 async def test_a_reply_is_heard_while_it_comes_and_counted(speaker: LocalSpeaker) -> None:
     heard: list[Delta] = []
-    reply = await say(speaker, "code", Want("act", tools=(RUN, ANSWER)), heard.append)
+    reply = await say(speaker, "code", RequestParams("act", tools=(RUN, ANSWER)), heard.append)
     (call,) = reply.parts
     assert isinstance(call, ToolCallPart)
     assert call.args_as_dict() == {"code": "print(42)", "sentence": "{output}"}
@@ -286,7 +286,7 @@ async def test_a_process_that_crashes_costs_one_request(speaker: LocalSpeaker) -
 async def test_a_request_that_is_given_up_ends_the_process(speaker: LocalSpeaker) -> None:
     begun = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(say, speaker, "endless", Want("act"), lambda _: begun.set())
+        tasks.start_soon(say, speaker, "endless", RequestParams("act"), lambda _: begun.set())
         with fail_after():
             await begun.wait()
         pid = speaker.pid
@@ -302,7 +302,7 @@ async def test_the_process_ends_with_whoever_started_it(speaker: LocalSpeaker) -
 
         async def ask() -> None:
             with pytest.raises(ModelFailed):
-                await say(speaker, "endless", Want("act"), lambda _: begun.set())
+                await say(speaker, "endless", RequestParams("act"), lambda _: begun.set())
 
         tasks.start_soon(ask)
         with fail_after():
@@ -386,7 +386,7 @@ async def test_a_real_model_is_held_to_a_shape() -> None:
     try:
         reply = await speaker.say(
             [ModelRequest([UserPromptPart("Is a chart without a title good?")])],
-            Want("critic", shape=Verdict),
+            RequestParams("critic", shape=Verdict),
             unheard,
         )
         assert isinstance(read_shape(reply, Verdict), Verdict)

@@ -34,7 +34,7 @@ from cellwright.agent._compaction import (
 )
 from cellwright.agent._context import tagged
 from cellwright.agent.conversations import FIRST, Conversations
-from cellwright.agent.models.requests import Want, parameters_of, read_shape
+from cellwright.agent.models.requests import RequestParams, parameters_of, read_shape
 from cellwright.agent.models.table import ModelRow
 from cellwright.errors import BudgetSpent, ModelFailed
 
@@ -83,7 +83,7 @@ class Scripted:
         self._model = FunctionModel(self._reply)
 
     async def __call__(self, messages: Sequence[ModelMessage]) -> Summary:
-        parameters = parameters_of(ROW, Want("compact", shape=Summary))
+        parameters = parameters_of(ROW, RequestParams("compact", shape=Summary))
         response = await self._model.request(list(messages), None, parameters)
         return read_shape(response, Summary)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.agent._notebook_names import Notebook, check_call, check_names, mended
+from cellwright.agent._notebook_names import Notebook, check_call, check_names, corrected
 
 CURRENT = Notebook(
     "s-2345678", "20261116_093000_sales_analysis", "/data/20261116_093000_sales_analysis.ipynb"
@@ -156,7 +156,7 @@ def test_without_a_notebook_every_name_is_wrong() -> None:
 def test_a_wrong_time_is_mended_without_a_model(text: str, better: str) -> None:
     correction = check_names(text, current=CURRENT, known=KNOWN)
     assert correction is not None
-    assert mended(text, correction) == better
+    assert corrected(text, correction) == better
     assert check_names(better, current=CURRENT, known=KNOWN) is None
 
 
@@ -164,7 +164,7 @@ def test_a_wrong_time_is_mended_without_a_model(text: str, better: str) -> None:
 def test_what_is_not_certain_is_left_to_the_model(text: str) -> None:
     correction = check_names(text, current=CURRENT, known=KNOWN)
     assert correction is not None
-    assert mended(text, correction) is None
+    assert corrected(text, correction) is None
 
 
 @pytest.mark.parametrize(

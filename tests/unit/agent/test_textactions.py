@@ -25,7 +25,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
-from cellwright.agent.models.requests import Want, text_of
+from cellwright.agent.models.requests import RequestParams, text_of
 from cellwright.agent.models.text_actions import instructions, problem, read, told, written
 
 
@@ -38,7 +38,7 @@ def tool(name: str, needed: tuple[str, ...] = (), optional: tuple[str, ...] = ()
 RUN = tool("cell_add_and_run", ("content",), ("language", "position"))
 FILES = tool("file_digest", ("path",), ("rows",))
 LIST = tool("notebook_list")
-WANT = Want("act", tools=(RUN, FILES, LIST))
+WANT = RequestParams("act", tools=(RUN, FILES, LIST))
 
 
 class Verdict(BaseModel):
@@ -51,7 +51,7 @@ def said(text: str) -> ModelResponse:
     return ModelResponse(parts=[TextPart(text)])
 
 
-def called(text: str, want: Want = WANT) -> tuple[str, dict[str, Any]] | None:
+def called(text: str, want: RequestParams = WANT) -> tuple[str, dict[str, Any]] | None:
     """The call that a reply is read as."""
     for part in read(said(text), want).parts:
         if isinstance(part, ToolCallPart):
@@ -177,11 +177,11 @@ def test_instructions_name_every_tool_with_what_it_needs_first() -> None:
 
 
 def test_the_shape_of_an_answer_is_told_with_and_without_tools() -> None:
-    assert instructions(Want("critic", shape=Verdict)).startswith("Answer with one JSON object")
+    assert instructions(RequestParams("critic", shape=Verdict)).startswith("Answer with one JSON object")
     assert "When you are done: Answer with one JSON object" in instructions(
-        Want("act", tools=(RUN,), shape=Verdict)
+        RequestParams("act", tools=(RUN,), shape=Verdict)
     )
-    assert instructions(Want("act")) == ""
+    assert instructions(RequestParams("act")) == ""
 
 
 def test_a_small_model_is_told_of_code_and_nothing_else() -> None:
@@ -283,7 +283,7 @@ def test_an_answer_stays_an_answer(text: str) -> None:
 
 
 def test_a_reply_to_a_request_without_tools_is_left_alone() -> None:
-    want = Want("critic", shape=Verdict)
+    want = RequestParams("critic", shape=Verdict)
     reply = said('```python\nprint(1)\n```\n{"good": true}')
     assert read(reply, want) == reply
     assert problem(reply, want) is None
@@ -316,9 +316,9 @@ def test_what_cannot_be_read_is_told_with_the_way_to_write_it(text: str, why: st
 
 
 def test_without_the_notebooks_tool_code_goes_to_the_one_that_takes_it() -> None:
-    want = Want("act", tools=(tool("note", ("content",)), tool("answer", ("code",))))
+    want = RequestParams("act", tools=(tool("note", ("content",)), tool("answer", ("code",))))
     assert called("```python\nprint(1)\n```", want) == ("answer", {"code": "print(1)"})
-    assert called("```python\nprint(1)\n```", Want("act", tools=(FILES,))) is None
+    assert called("```python\nprint(1)\n```", RequestParams("act", tools=(FILES,))) is None
 
 
 def test_an_action_far_down_a_long_reply_of_brackets_is_given_up_in_time() -> None:

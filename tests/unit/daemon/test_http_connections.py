@@ -24,11 +24,11 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def listening(header_s: float) -> AsyncIterator[Listener]:
-    async def hello(_: object) -> PlainTextResponse:
+    async def handshake(_: object) -> PlainTextResponse:
         return PlainTextResponse("hello")
 
     bound = socket.create_server(("127.0.0.1", 0))
-    listener = Listener(bound, Starlette(routes=[Route("/", hello)]), lasting=False, header_s=header_s)
+    listener = Listener(bound, Starlette(routes=[Route("/", handshake)]), lasting=False, header_s=header_s)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listener.run)
         yield listener

@@ -184,10 +184,10 @@ def test_whoever_comes_with_whatever_first_line_is_let_in_as_somebody(effort: in
             for line in lines:
                 arrival.take(line + b"\n")
             assert isinstance(arrival.wants, str)
-            assert arrival.hello is not None
+            assert arrival.handshake is not None
             conversation = Conversation()
             for line in lines:
-                greetings.answer(line, arrival.hello.get("dialect"))
+                greetings.answer(line, arrival.handshake.get("dialect"))
                 conversation.heard(line + b"\n")
 
     try_all(check, st.lists(LINES, min_size=1, max_size=3), examples=150, effort=effort)

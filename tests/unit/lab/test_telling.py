@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cellwright.engine import Event
-from cellwright.engine.records import Asker, ExecutionRecord
+from cellwright.engine.records import ExecutionRecord, Requester
 from cellwright.lab._channels import messages_for
 
 RAN = ExecutionRecord(
@@ -17,7 +17,7 @@ RAN = ExecutionRecord(
     attempt=1,
     source="",
     queued_at=0.0,
-    asker=Asker("window", "request"),
+    asker=Requester("window", "request"),
 )
 
 

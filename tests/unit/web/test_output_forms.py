@@ -22,7 +22,7 @@ from cellwright.web._outputs import (
     framed,
     text_page,
 )
-from cellwright.web._tables import Asked, asked_by, table_of, table_page
+from cellwright.web._tables import TableView, asked_by, table_of, table_page
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(100)).decode()
 TABLE = '<table class="dataframe"><thead><tr><th></th><th>n</th></tr></thead><tbody>{}</tbody></table>'
@@ -98,10 +98,10 @@ def test_what_changed_has_another_name() -> None:
 def test_a_table_sorts_numbers_by_size_and_keeps_what_is_empty_last() -> None:
     rows = "".join(f"<tr><th>{n}</th><td>{held}</td></tr>" for n, held in enumerate(["10", "9", "", "1,000"]))
     table = table_of(TABLE.format(rows))
-    assert [row[1] for row in table_page(table, Asked(sort=2)).rows] == ["9", "10", "1,000", ""]
-    assert [row[1] for row in table_page(table, Asked(sort=-2)).rows] == ["1,000", "10", "9", ""]
-    assert table_page(table, Asked(page=9)).asked.page == 1
-    assert asked_by({"sort": "<script>", "page": "-"}) == Asked()
+    assert [row[1] for row in table_page(table, TableView(sort=2)).rows] == ["9", "10", "1,000", ""]
+    assert [row[1] for row in table_page(table, TableView(sort=-2)).rows] == ["1,000", "10", "9", ""]
+    assert table_page(table, TableView(page=9)).asked.page == 1
+    assert asked_by({"sort": "<script>", "page": "-"}) == TableView()
 
 
 def test_a_frame_is_served_with_the_digests_of_its_styles_and_nothing_unsafe() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cellwright.engine import Event, Execution
-from cellwright.engine.records import Asker, CheckpointRecord, ExecutionRecord, Span
+from cellwright.engine.records import CheckpointRecord, ExecutionRecord, Requester, Span
 from cellwright.notebook import Cell
 from cellwright.web._notebook import CELLS, touched_by
 from cellwright.web._templates import moment
@@ -107,7 +107,7 @@ def test_history_comes_in_pages_of_the_newest_first_and_is_filtered() -> None:
 
 def test_a_run_is_remarked_on_only_where_there_is_something_to_say() -> None:
     assert remarks_on(ran(1)) == []
-    lab = ran(2, attempt=3, undone=True, asker=Asker("JupyterLab", "r"), reason="it took too long")
+    lab = ran(2, attempt=3, undone=True, asker=Requester("JupyterLab", "r"), reason="it took too long")
     assert remarks_on(lab) == ["attempt 3", "undone", "by JupyterLab", "it took too long"]
 
 

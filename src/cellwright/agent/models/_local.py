@@ -34,7 +34,7 @@ from pydantic_ai.usage import RequestUsage
 
 from cellwright import children
 from cellwright.agent.models._action_parser import RUN_TOOL, code_tool
-from cellwright.agent.models.requests import Delta, Heard, Want
+from cellwright.agent.models.requests import Delta, Heard, RequestParams
 from cellwright.agent.models.table import ModelRow
 from cellwright.agent.models.text_actions import read, spoken, told
 from cellwright.errors import ModelFailed, NoModel
@@ -116,7 +116,7 @@ class LocalSpeaker:
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
-    async def say(self, messages: Sequence[ModelMessage], want: Want, heard: Heard) -> ModelResponse:
+    async def say(self, messages: Sequence[ModelMessage], want: RequestParams, heard: Heard) -> ModelResponse:
         """One request; see ``Speaker``."""
         for choice in _TRIES:
             order = order_of(messages, want, small=self._small) | choice
@@ -207,7 +207,7 @@ class LocalSpeaker:
         return ModelFailed(f"{self.row.full_name} {said}".strip(), hint="Name another model with --model")
 
 
-def order_of(messages: Sequence[ModelMessage], want: Want, *, small: bool) -> dict[str, Any]:
+def order_of(messages: Sequence[ModelMessage], want: RequestParams, *, small: bool) -> dict[str, Any]:
     """What the library is asked, but for how much is left to chance."""
     system, turns = spoken(told(messages, want, brief=small, pictures=False))
     said = [{"role": "system", "content": system}] if system else []
@@ -223,7 +223,7 @@ def order_of(messages: Sequence[ModelMessage], want: Want, *, small: bool) -> di
     return order
 
 
-def settled(response: ModelResponse, want: Want) -> ModelResponse:
+def settled(response: ModelResponse, want: RequestParams) -> ModelResponse:
     """The reply of a small model, with the answer where it is certain: what its code prints.
 
     The sentence that it would write around a number is where such a model goes wrong.
@@ -245,7 +245,7 @@ def settled(response: ModelResponse, want: Want) -> ModelResponse:
     )
 
 
-def _can_answer(want: Want) -> bool:
+def _can_answer(want: RequestParams) -> bool:
     return any(tool.name == _ANSWER for tool in want.tools)
 
 

@@ -18,10 +18,10 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from cellwright.agent.models.requests import (
     Delta,
     Heard,
-    Said,
+    ModelReply,
+    RequestParams,
     Speaker,
     Unanswered,
-    Want,
     unheard,
     usage_of,
 )
@@ -95,11 +95,11 @@ class Chain:
     async def ask(
         self,
         messages: Sequence[ModelMessage],
-        want: Want,
+        want: RequestParams,
         *,
         heard: Heard = unheard,
         deadline_s: float | None = None,
-    ) -> Said:
+    ) -> ModelReply:
         """A reply, from the first that gives one. All is over after ``deadline_s``.
 
         Raises:
@@ -114,7 +114,7 @@ class Chain:
                 self._current = max(self._current, place)
                 usage = course.usage + usage_of(said, self._speakers[place].row)
                 seconds = self._clock() - began
-                return Said(said, self._speakers[place].row, usage, seconds, tuple(course.troubles))
+                return ModelReply(said, self._speakers[place].row, usage, seconds, tuple(course.troubles))
         # With the next question all get their chance again.
         self._current = 0
         raise _given_up(course)
@@ -139,7 +139,7 @@ class Chain:
         await self.aclose()
 
     async def _ask_one(
-        self, place: int, messages: Sequence[ModelMessage], want: Want, heard: Heard, course: _Course
+        self, place: int, messages: Sequence[ModelMessage], want: RequestParams, heard: Heard, course: _Course
     ) -> ModelResponse | None:
         """Ask one speaker until it answers or is given up; None is for the next."""
         speaker = self._speakers[place]
@@ -162,7 +162,12 @@ class Chain:
         return None
 
     async def _try(
-        self, speaker: Speaker, messages: Sequence[ModelMessage], want: Want, heard: Heard, course: _Course
+        self,
+        speaker: Speaker,
+        messages: Sequence[ModelMessage],
+        want: RequestParams,
+        heard: Heard,
+        course: _Course,
     ) -> ModelResponse | ModelFailed:
         left = course.left(self._clock())
         out_of_time = ModelFailed(

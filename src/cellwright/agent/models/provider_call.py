@@ -37,7 +37,7 @@ from pydantic_ai.settings import ModelSettings
 
 from cellwright.agent.models import text_actions
 from cellwright.agent.models._failures import failure_of, flaw_of
-from cellwright.agent.models.requests import Delta, Heard, Want, parameters_of, schema_in_words
+from cellwright.agent.models.requests import Delta, Heard, RequestParams, parameters_of, schema_in_words
 from cellwright.agent.models.table import ModelRow
 from cellwright.errors import ModelFailed
 
@@ -66,7 +66,7 @@ class ModelSpeaker:
         self._streams = streams
         self._close = close
 
-    async def say(self, messages: Sequence[ModelMessage], want: Want, heard: Heard) -> ModelResponse:
+    async def say(self, messages: Sequence[ModelMessage], want: RequestParams, heard: Heard) -> ModelResponse:
         """One request; see ``Speaker``."""
         told = outgoing(self.row, moved(messages, self.model.system), want)
         try:
@@ -85,7 +85,7 @@ class ModelSpeaker:
         if self._close is not None:
             await self._close()
 
-    def _chosen(self, want: Want) -> ModelSettings:
+    def _chosen(self, want: RequestParams) -> ModelSettings:
         settings = ModelSettings(**self._settings)
         if self.row.temperature is not None:
             settings["temperature"] = self.row.temperature
@@ -137,7 +137,7 @@ class ModelSpeaker:
             return stream.get()
 
 
-def outgoing(row: ModelRow, messages: Sequence[ModelMessage], want: Want) -> list[ModelMessage]:
+def outgoing(row: ModelRow, messages: Sequence[ModelMessage], want: RequestParams) -> list[ModelMessage]:
     """The messages as they go to a model of this row; what is added stands at the tail."""
     if row.tools == "none":
         return text_actions.told(messages, want, pictures=row.pictures)

@@ -22,11 +22,11 @@ __all__ = [
     "ANSWER_TOOL",
     "Delta",
     "Heard",
-    "Said",
+    "ModelReply",
+    "RequestParams",
     "ShapeMissed",
     "Speaker",
     "Unanswered",
-    "Want",
     "parameters_of",
     "read_shape",
     "schema_in_words",
@@ -37,7 +37,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class RequestParams:
     """What is asked for beside the messages."""
 
     role: str
@@ -91,7 +91,7 @@ class Unanswered(ModelFailed):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ModelReply:
     """A model's reply."""
 
     response: ModelResponse
@@ -108,7 +108,7 @@ class Speaker(Protocol):
 
     row: ModelRow
 
-    async def say(self, messages: Sequence[ModelMessage], want: Want, heard: Heard) -> ModelResponse:
+    async def say(self, messages: Sequence[ModelMessage], want: RequestParams, heard: Heard) -> ModelResponse:
         """One request. ``heard`` is called with pieces while they come.
 
         Raises:
@@ -133,7 +133,7 @@ class ShapeMissed(ValueError):
     """A reply that is not of the shape that was asked for; the message can be told to the model."""
 
 
-def parameters_of(row: ModelRow, want: Want) -> ModelRequestParameters:
+def parameters_of(row: ModelRow, want: RequestParams) -> ModelRequestParameters:
     """The request's parameters for a model of this row."""
     shape = want.shape
     if row.tools == "none":

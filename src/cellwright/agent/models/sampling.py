@@ -30,7 +30,7 @@ from pydantic_ai.messages import FinishReason, ModelMessage, ModelResponse, Text
 from pydantic_ai.usage import RequestUsage
 
 from cellwright.agent.models._failures import flaw_of
-from cellwright.agent.models.requests import Delta, Heard, Want
+from cellwright.agent.models.requests import Delta, Heard, RequestParams
 from cellwright.agent.models.table import ROWS, ModelRow
 from cellwright.agent.models.text_actions import Turn, estimated_tokens, read, spoken, told
 from cellwright.errors import ModelFailed, NoModel
@@ -81,7 +81,7 @@ class SamplingSpeaker:
         self.row = row
         self._session = session
 
-    async def say(self, messages: Sequence[ModelMessage], want: Want, heard: Heard) -> ModelResponse:
+    async def say(self, messages: Sequence[ModelMessage], want: RequestParams, heard: Heard) -> ModelResponse:
         """One request; see ``Speaker``."""
         system, turns = spoken(told(messages, want, pictures=self.row.pictures))
         order = CreateMessageRequestParams(

@@ -33,7 +33,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import ToolDefinition
 
 from cellwright.agent.models._action_parser import RUN_TOOL, Call, Misread, code_tool, first_action
-from cellwright.agent.models.requests import Want, schema_in_words, text_of
+from cellwright.agent.models.requests import RequestParams, schema_in_words, text_of
 
 __all__ = ["Turn", "estimated_tokens", "instructions", "problem", "read", "spoken", "told", "written"]
 
@@ -51,7 +51,7 @@ _SILENT = "(nothing)"
 
 
 def told(
-    messages: Sequence[ModelMessage], want: Want, *, brief: bool = False, pictures: bool = True
+    messages: Sequence[ModelMessage], want: RequestParams, *, brief: bool = False, pictures: bool = True
 ) -> list[ModelMessage]:
     """The messages as a model without tools can read them, one for one.
 
@@ -67,7 +67,7 @@ def told(
     ]
 
 
-def read(response: ModelResponse, want: Want) -> ModelResponse:
+def read(response: ModelResponse, want: RequestParams) -> ModelResponse:
     """The reply with its first action as a call. A reply without one is an answer, and stays as it is."""
     response = _thoughts_apart(response)
     if _calls(response) or not want.tools:
@@ -82,7 +82,7 @@ def read(response: ModelResponse, want: Want) -> ModelResponse:
     return replace(response, parts=parts, finish_reason="tool_call")
 
 
-def problem(response: ModelResponse, want: Want) -> str | None:
+def problem(response: ModelResponse, want: RequestParams) -> str | None:
     """What to tell the model about a reply that ``read`` could not make out; None where there is nothing to say."""
     if _calls(response):
         return None
@@ -102,7 +102,7 @@ def written(call: ToolCallPart) -> str:
     return _fenced("action", _json({"tool": call.tool_name, "arguments": arguments}))
 
 
-def instructions(want: Want, *, brief: bool = False) -> str:
+def instructions(want: RequestParams, *, brief: bool = False) -> str:
     """What a model is told of its tools, and of the answer's shape."""
     parts: list[str] = []
     coded = code_tool(want.tools)
@@ -218,7 +218,7 @@ def _thoughts_apart(response: ModelResponse) -> ModelResponse:
 # The words ------------------------------------------------------------------------------------------------------------
 
 
-def _how(want: Want) -> str:
+def _how(want: RequestParams) -> str:
     if not want.tools:
         return schema_in_words(want.shape) if want.shape is not None else "Answer in words."
     code = f"{_fenced('python', '…')}\nor " if code_tool(want.tools) is not None else ""

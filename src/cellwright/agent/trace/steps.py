@@ -32,7 +32,7 @@ StepKind: TypeAlias = Literal[
     "choose",  # a pattern was chosen, and why
     "request",  # one request to a model
     "call",  # one call of a tool
-    "repair",  # a fixer mended a cell
+    "repair",  # a fixer fixed a cell
     "branch",  # branches were made
     "adopt",  # one was taken back
     "compact",  # a new history began

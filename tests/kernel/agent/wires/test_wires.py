@@ -17,7 +17,7 @@ from cellwright.agent.models.chain import Chain
 from cellwright.agent.models.connect import connect, find_row
 from cellwright.agent.models.provider_call import ModelSpeaker
 from cellwright.agent.models.providers import find_keys
-from cellwright.agent.models.requests import Delta, Unanswered, Want, read_shape
+from cellwright.agent.models.requests import Delta, RequestParams, Unanswered, read_shape
 from cellwright.errors import ModelFailed
 from tests.support.agent.wires.servers import KEY, Call, Entry, Fault, Garbled, Recorded, Reply, Think, reply
 from tests.support.agent.wires.talking import (
@@ -155,7 +155,7 @@ async def test_typed_answer_is_had_in_each_mode(provider: str, output: str, tool
         async with chain_to((provider, server)) as chain:
             speaker = chain._speakers[0]
             speaker.row = replace(speaker.row, output=output)
-            said = await chain.ask(question(), Want("think", tools=tools, shape=Amount))
+            said = await chain.ask(question(), RequestParams("think", tools=tools, shape=Amount))
     assert read_shape(said.response, Amount) == Amount(amount=42, unit="m")
     sent = server.requests[0].text
     assert "amount" in sent, "the model was not told what to answer"
@@ -302,7 +302,7 @@ async def test_model_that_cannot_stream_is_asked_for_the_whole() -> None:
 
     heard: list[Delta] = []
     speaker = ModelSpeaker(find_row("openai"), Whole(custom_output_text="Yes."), says_end=False)
-    response = await speaker.say(question(), Want("think"), heard.append)
+    response = await speaker.say(question(), RequestParams("think"), heard.append)
     assert response.text == "Yes."
     assert heard == [Delta("text", "Yes.")]
 
@@ -319,7 +319,7 @@ async def test_openai_stores_nothing_and_is_sent_its_reasoning_encrypted() -> No
 async def test_anthropic_is_forced_to_nothing_and_caches_what_stays() -> None:
     with serving("anthropic", [reply("Yes.")]) as server:
         async with chain_to(("anthropic", server)) as chain:
-            await chain.ask(question(), Want("think", tools=acting.tools, shape=Amount))
+            await chain.ask(question(), RequestParams("think", tools=acting.tools, shape=Amount))
     body = server.requests[0].body
     assert body["tool_choice"] == {"type": "auto"}
     assert "temperature" not in body

@@ -20,7 +20,7 @@ from pydantic_ai.tools import ToolDefinition
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.models.connect import connect, find_row
 from cellwright.agent.models.providers import find_keys
-from cellwright.agent.models.requests import Delta, Said, Want
+from cellwright.agent.models.requests import Delta, ModelReply, RequestParams
 from tests.support.agent.wires.servers import Call, Entry, Server, Think, reply, serve, serve_grok
 
 __all__ = [
@@ -48,7 +48,7 @@ RUN = ToolDefinition(
         "required": ["code"],
     },
 )
-acting = Want("act", tools=(RUN,))
+acting = RequestParams("act", tools=(RUN,))
 
 
 @dataclass
@@ -108,5 +108,7 @@ def thinking_turn(id_: str = "") -> Entry:
     return reply(Think("I had better compute it.", SIGNATURE), *calls)
 
 
-async def finished(chain: Chain, messages: list[ModelMessage], heard: list[Delta] | None = None) -> Said:
+async def finished(
+    chain: Chain, messages: list[ModelMessage], heard: list[Delta] | None = None
+) -> ModelReply:
     return await chain.ask(messages, acting, heard=(heard if heard is not None else []).append)

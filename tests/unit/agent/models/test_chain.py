@@ -12,7 +12,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.usage import RequestUsage
 
 from cellwright.agent.models.chain import LONGEST_WAIT_S, Chain, wait_before
-from cellwright.agent.models.requests import Heard, Unanswered, Want
+from cellwright.agent.models.requests import Heard, RequestParams, Unanswered
 from cellwright.agent.models.table import ModelRow, Price
 from cellwright.delegation import Usage
 from cellwright.errors import ModelFailed, NoModel
@@ -33,7 +33,7 @@ class Written:
         self._clock, self._takes = clock, takes
         self.asked = 0
 
-    async def say(self, messages: Sequence[ModelMessage], want: Want, heard: Heard) -> ModelResponse:
+    async def say(self, messages: Sequence[ModelMessage], want: RequestParams, heard: Heard) -> ModelResponse:
         self.asked += 1
         if self._clock is not None:
             self._clock.now += self._takes
@@ -70,21 +70,21 @@ async def test_tries_are_counted_and_then_it_is_over() -> None:
     clock = Clock()
     speaker = Written("one", *[busy()] * 4)
     with pytest.raises(ModelFailed, match="given up after 4 tries"):
-        await chain_of(speaker, clock=clock).ask(question(), Want("act"))
+        await chain_of(speaker, clock=clock).ask(question(), RequestParams("act"))
     assert speaker.asked == 4
     assert clock.waits == [0.5, 1, 2]
 
 
 async def test_reply_that_could_not_be_used_is_paid_for() -> None:
     cut = Unanswered("It broke off", usage=Usage(100, 50, 0, 0.5), again=True)
-    said = await chain_of(Written("one", cut, "Yes."), clock=Clock()).ask(question(), Want("act"))
+    said = await chain_of(Written("one", cut, "Yes."), clock=Clock()).ask(question(), RequestParams("act"))
     assert said.usage == Usage(110, 51, 0, pytest.approx(0.5 + 12 / 1_000_000))
 
 
 async def test_provider_that_wants_to_be_left_alone_for_long_is() -> None:
     clock = Clock()
     chain = chain_of(Written("one", busy(after_s=600)), Written("two", "Yes."), clock=clock)
-    said = await chain.ask(question(), Want("act"))
+    said = await chain.ask(question(), RequestParams("act"))
     assert said.row.name == "two"
     assert clock.waits == []
     assert "600 s" in said.troubles[0]
@@ -94,7 +94,7 @@ async def test_nobody_waits_beyond_the_deadline() -> None:
     clock = Clock()
     speaker = Written("one", busy(after_s=20), "Yes.")
     with pytest.raises(ModelFailed, match="no time is left"):
-        await chain_of(speaker, clock=clock).ask(question(), Want("act"), deadline_s=10)
+        await chain_of(speaker, clock=clock).ask(question(), RequestParams("act"), deadline_s=10)
     assert clock.waits == []
 
 
@@ -103,21 +103,23 @@ async def test_nobody_is_asked_after_the_deadline() -> None:
     slow = Written("one", busy(), clock=clock, takes=9.8)
     second = Written("two", "Yes.", clock=clock)
     with pytest.raises(ModelFailed, match="no time is left"):
-        await chain_of(slow, clock=clock).ask(question(), Want("act"), deadline_s=10)
+        await chain_of(slow, clock=clock).ask(question(), RequestParams("act"), deadline_s=10)
     late = Written("one", ModelFailed("It cannot"), clock=clock, takes=11)
     with pytest.raises(ModelFailed, match="when the time was over"):
-        await chain_of(late, second, clock=clock).ask(question(), Want("act"), deadline_s=10)
+        await chain_of(late, second, clock=clock).ask(question(), RequestParams("act"), deadline_s=10)
     assert second.asked == 0
 
 
 async def test_model_that_says_nothing_is_left_at_the_deadline() -> None:
     class Silent(Written):
-        async def say(self, messages: Sequence[ModelMessage], want: Want, heard: Heard) -> ModelResponse:
+        async def say(
+            self, messages: Sequence[ModelMessage], want: RequestParams, heard: Heard
+        ) -> ModelResponse:
             await anyio.sleep_forever()
             raise AssertionError
 
     with fail_after(), pytest.raises(ModelFailed, match="when the time was over"):
-        await chain_of(Silent("one"), clock=Clock()).ask(question(), Want("act"), deadline_s=0.01)
+        await chain_of(Silent("one"), clock=Clock()).ask(question(), RequestParams("act"), deadline_s=0.01)
 
 
 async def test_waiting_can_be_cancelled() -> None:
@@ -128,7 +130,7 @@ async def test_waiting_can_be_cancelled() -> None:
             scope.cancel()
             await anyio.sleep_forever()
 
-        await Chain([speaker], sleep=wait).ask(question(), Want("act"))
+        await Chain([speaker], sleep=wait).ask(question(), RequestParams("act"))
     assert scope.cancelled_caught
     assert speaker.asked == 1
 
