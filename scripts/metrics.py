@@ -12,9 +12,10 @@ from collections import defaultdict
 from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
-BASES_OF_OTHERS = {"Protocol", "Exception", "BaseModel", "Struct", "CellwrightError"}
+BASES_OF_OTHERS = {"Protocol", "BaseModel", "Struct"}
+ERRORS = {"Exception", "BaseException", "ExceptionGroup", "OSError", "ValueError", "RuntimeError"}
 GERUND = re.compile(r"\w+(?:ing|ed)")
-NOUNS = {"event_feed", "pricing", "sampling", "string"}
+NOUNS = {"_event_feed", "pricing", "sampling", "string"}
 
 
 def main() -> None:
@@ -22,7 +23,8 @@ def main() -> None:
     trees = {module: ast.parse(path.read_text()) for module, path in paths.items()}
     lines = sorted(path.read_text().count("\n") for path in paths.values())
     imports = {module: _imports(module, tree, paths) for module, tree in trees.items()}
-    depth, deepest = max((_depth(name, bases), name) for bases in [_bases(trees)] for name in bases)
+    bases = _bases(trees)
+    depth, deepest = max((_depth(name, bases), name) for name in bases if not _is_error(name, bases))
     crossed = {
         other
         for module, others in imports.items()
@@ -82,18 +84,40 @@ def _importers(module: str, imports: dict[str, set[str]], paths: dict[str, Path]
 
 
 def _bases(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for tree in trees.values():
+    """What each class of ours inherits from: ``module:Class`` where that is ours, else the plain name."""
+    homes: dict[str, set[str]] = defaultdict(set)
+    for module, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                found[node.name] |= {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+                homes[node.name].add(module)
+    found: dict[str, set[str]] = {}
+    for module, tree in trees.items():
+        imported = {
+            alias.asname or alias.name: node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found[f"{module}:{node.name}"] = {
+                    f"{home}:{base.id}"
+                    if isinstance(base, ast.Name)
+                    and (home := imported.get(base.id, module)) in homes[base.id]
+                    else ast.unparse(base).rpartition(".")[2]
+                    for base in node.bases
+                }
     return found
 
 
-def _depth(name: str, bases: dict[str, set[str]], seen: tuple[str, ...] = ()) -> int:
-    if name not in bases or name in seen or bases[name] & BASES_OF_OTHERS:
+def _depth(name: str, bases: dict[str, set[str]]) -> int:
+    if name not in bases or bases[name] & BASES_OF_OTHERS:
         return 0
-    return 1 + max((_depth(base, bases, (*seen, name)) for base in bases[name]), default=0)
+    return 1 + max((_depth(base, bases) for base in bases[name]), default=0)
+
+
+def _is_error(name: str, bases: dict[str, set[str]]) -> bool:
+    return any(base in ERRORS or _is_error(base, bases) for base in bases.get(name, ()))
 
 
 def _names(tree: ast.Module) -> set[str]:
@@ -101,7 +125,7 @@ def _names(tree: ast.Module) -> set[str]:
 
 
 def _is_protocol(node: ast.AST) -> bool:
-    return isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
+    return isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "Protocol" for base in node.bases)
 
 
 if __name__ == "__main__":
