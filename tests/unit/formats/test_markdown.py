@@ -80,6 +80,15 @@ def test_a_page_alone_names_its_pictures_in_words() -> None:
     assert found.notices == ("1 pictures are named in words; written to a file, the page has them beside it",)
 
 
+@pytest.mark.parametrize("held", ["a", "\x80", "\udc80"])
+def test_a_picture_that_is_no_base64_is_told_as_broken(held: str) -> None:
+    document = book(("code", "show()"))
+    output = {"output_type": "display_data", "metadata": {}, "data": {"image/png": held}}
+    document.apply(OutputsSet(document.cells[0].id, [output], 1))
+    page = export(document, name="n", format="markdown").content
+    assert b"*a broken picture (image/png)*" in page
+
+
 def test_a_page_without_outputs_has_none() -> None:
     page = export(_with_outputs(), name="n", format="markdown", include_outputs=False).content.decode()
     assert ":output" not in page
