@@ -44,9 +44,9 @@ def find_storage(directory: str) -> str:
     """The storage directory of somebody who works in ``directory``: as ``load_settings`` would say, but quickly."""
     given = os.environ.get("CELLWRIGHT_STORAGE")
     if not given:
-        from cellwright.settings import _load as load  # needed only where nothing is said more directly
+        from cellwright.settings import _files  # needed only where nothing is said more directly
 
-        given = load.storage_in_files(directory)
+        given = _files.storage_in_files(directory)
     given = given or _default_storage()
     return os.path.realpath(os.path.join(directory, os.path.expanduser(given)))
 

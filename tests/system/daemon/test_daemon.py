@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import stat
 import subprocess
@@ -382,6 +383,18 @@ def test_the_pump_imports_nothing_heavy() -> None:
         "dataclasses",
     }
     assert heavy & set(done.stdout.split()) == set()
+
+
+def test_finding_the_storage_directory_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from cellwright.settings.paths import find_storage; find_storage('.');"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "CELLWRIGHT_STORAGE"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert {"anyio", "typer", "pydantic", "mcp", "msgspec"} & set(done.stdout.split()) == set()
 
 
 def test_the_log_is_kept_to_a_size_and_what_is_printed_follows_it(place: Place) -> None:
