@@ -195,7 +195,7 @@ def _ignore(_: Message) -> None:
     """What a client does with messages until somebody listens."""
 
 
-# The Jupyter wire format: signed frames to messages and back. Knows no sockets (see client).
+# The Jupyter wire format: signed frames to messages and back. Knows no sockets.
 
 Channel = Literal["shell", "iopub", "control", "stdin"]
 
@@ -289,7 +289,7 @@ class Codec:
         return signer.hexdigest().encode()
 
 
-# Speaks with one kernel over its sockets: sends requests, hands on what it says. Knows no process (see
+# The client of a kernel that speaks ZeroMQ: sends requests, hands on what it says. Knows no process (see
 # processes).
 
 

@@ -1,4 +1,4 @@
-"""Who is calling: what one client has worked with, what it follows, and how to reach it.
+"""Clients of the MCP server: what each has worked with and follows, how to reach it, and what it is told of the engine.
 
 There is no notebook that clients share as "current": each has its own sessions here, and they are forgotten with
 the connection. A client that keeps no connection (stateless HTTP) has none, and must name its sessions.
