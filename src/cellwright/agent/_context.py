@@ -279,7 +279,7 @@ names everything: use it as <notebook_state> has it.
 - One cell, one step, and what a later cell needs stays in variables. Do not repeat imports or reads that \
 <notebook_state> shows.
 - The kernel has no network. `web_fetch` reads pages, and gets files into the working directory. Files that were given lie there.
-- A cell that fails leaves no trace and is taken out again; small mistakes are mended by rule before you hear of them. \
+- A cell that fails leaves no trace and is taken out again; small mistakes are fixed by rule before you hear of them. \
 After three failures in a row the work stops, so read the error and change the approach.
 - Charts: matplotlib, or `show` and a visualization manifest. Give each a title, axis labels with units, and a legend \
 where there are several series.

@@ -1,4 +1,4 @@
-"""Cells that failed, mended by rule before a model is asked: the fixers of plans, for a cell that belongs to none.
+"""Cells that failed, fixed by rule before a model is asked: the fixers of plans, for a cell that belongs to none.
 
 Only what a fixer is certain of is done; anything else is a suggestion, and a model's or a person's to take up. Classes,
 fixers and the report are those of ``plans``.

@@ -32,7 +32,7 @@ __all__ = [
     "objected",
     "sound",
     "sound_reply",
-    "told",
+    "user_prompt",
     "with_parts",
     "with_reply",
 ]
@@ -117,7 +117,7 @@ def _sound_value(value: Any) -> Any:
     return [_sound_value(one) for one in value] if isinstance(value, list) else value
 
 
-def told(text: str, pictures: Sequence[bytes] = ()) -> UserPromptPart:
+def user_prompt(text: str, pictures: Sequence[bytes] = ()) -> UserPromptPart:
     """What is said to the model, with pictures."""
     text = sound(text)
     if not pictures:
@@ -164,5 +164,5 @@ def objected(reply: ModelResponse, text: str) -> list[ModelRequestPart]:
     """What is said to a reply that does not do: as the result of its calls, where it made some."""
     calls = calls_of(reply)
     if not calls:
-        return [told(text)]
+        return [user_prompt(text)]
     return [ToolReturnPart(call.tool_name, text, tool_call_id=call.tool_call_id) for call in calls]

@@ -29,7 +29,7 @@ from cellwright.agent.branches import (
     objected,
     sound,
     sound_reply,
-    told,
+    user_prompt,
     with_parts,
     with_reply,
 )
@@ -107,7 +107,7 @@ class Run:
     ) -> T:
         """One typed answer. Nothing of it stays in the branch's history."""
         shown = pictures if self.chain.row.pictures else ()
-        asked = told(f"{prompt}\n\n{await self.state(branch)}", shown)
+        asked = user_prompt(f"{prompt}\n\n{await self.state(branch)}", shown)
         messages = with_parts(branch.history, [asked], SYSTEM_PROMPT)
         want = RequestParams(role, branch.label, shape=shape)
         missed = ""
@@ -346,7 +346,7 @@ _MAX_CALLS = 50
 async def act(run: Run, branch: Branch, goal: str) -> Branch:
     """Work on a goal until there is an answer, or the branch is stopped."""
     branch.begin()
-    opening = told(f"{goal}\n\n{await run.state(branch)}")
+    opening = user_prompt(f"{goal}\n\n{await run.state(branch)}")
     branch.history = with_parts(branch.history, [opening], SYSTEM_PROMPT)
     while branch.report is None:
         reply = await _ask(run, branch)
@@ -410,7 +410,7 @@ async def _call_all(run: Run, branch: Branch, calls: list[ToolCallPart]) -> bool
         )
         pictures += reply.pictures
     if pictures and run.chain.row.pictures:
-        returns.append(told("The pictures of these results:", pictures))
+        returns.append(user_prompt("The pictures of these results:", pictures))
     branch.history = with_parts(branch.history, returns, SYSTEM_PROMPT)
     return branch.ok
 
