@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -134,7 +135,8 @@ async def _run(request: Request) -> Report:
 
 async def _stop(session: Session, executions: list[Execution]) -> None:
     """Stop what runs, and wait for what the host has yet to tell of what ran: it is saved when the engine closes."""
-    with anyio.move_on_after(_STOP_S, shield=True):
+    # A host that is gone cannot be asked, and has nothing more to tell: the interrupt stays one.
+    with anyio.move_on_after(_STOP_S, shield=True), suppress(CellwrightError):
         await session.interrupt()
         for execution in executions:
             await execution.wait()
