@@ -6,7 +6,8 @@ again and again. Every acknowledged cell must be there once, and nobody may be d
 daemon or of the client itself.
 
 ``python -m tests.support.daemon.chaos load --seconds 300``: a hundred sessions and twenty clients that add and run
-cells and take checkpoints; afterwards what daemon and host hold, and what they hold once all sessions are deleted.
+cells and take checkpoints; afterwards what daemon and host hold, what they hold once all sessions are deleted, and
+what the journal has given back by then.
 """
 
 from __future__ import annotations
@@ -213,6 +214,16 @@ def load(seconds: float, sessions: int, clients: int) -> None:
             for session in mine[worker]:
                 worker._pump.call("notebook_delete", session_id=session, remove_file=True)
         say(_held(place, "all deleted"))
+        _await_vacuum(place)
+        say(_held(place, "after the vacuum"))
+
+
+def _await_vacuum(place: Place, limit_s: float = 600, quiet_s: int = 10) -> None:
+    """Wait until the journal has given nothing back for a while."""
+    until, sizes = time.monotonic() + limit_s, [_journal_bytes(place)]
+    while time.monotonic() < until and len(set(sizes[-quiet_s:])) + (len(sizes) < quiet_s) > 1:
+        time.sleep(1)
+        sizes.append(_journal_bytes(place))
 
 
 def _keep_busy(worker: Worker, sessions: list[str], until: float, counts: Counter[str]) -> None:
@@ -233,8 +244,12 @@ def _held(place: Place, when: str) -> str:
     host = host_process(place.storage)
     daemon_mb = place.daemon().memory_info().rss / MB
     host_mb = host.memory_info().rss / MB if host is not None else 0
-    journal_mb = sum(path.stat().st_size for path in place.storage.glob("*.db*")) / MB
+    journal_mb = _journal_bytes(place) / MB
     return f"{when}: daemon {daemon_mb:.0f} MB, host {host_mb:.0f} MB, journal {journal_mb:.1f} MB"
+
+
+def _journal_bytes(place: Place) -> int:
+    return sum(path.stat().st_size for path in place.storage.glob("*.db*"))
 
 
 def main() -> None:
