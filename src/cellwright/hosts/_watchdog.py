@@ -89,8 +89,12 @@ class Watch:
     def _memory(self) -> LimitHit | None:
         limit = self._policy.memory_bytes
         process = self._kernel.process
-        if limit is None or process.in_group:  # which keeps the limit itself
+        if limit is None:
             return None
+        if (
+            process.in_group
+        ):  # which keeps the limit itself, and ends one process for it: the rest go with that
+            return process.group_limit()
         counts = process.quick_counts()
         # The quick count has shared pages in it more than once, and can only be too high.
         quick = sum(count.resident for count in counts.values())

@@ -210,7 +210,12 @@ class CheckpointGroup:
         exit_output.handed_over()
         line.handed_over()
         process = KernelProcess(
-            pid, pidfd, status=partial(owner.status_of, born), exit_output=exit_output, tree=owner
+            pid,
+            pidfd,
+            status=partial(owner.status_of, born),
+            exit_output=exit_output,
+            group=owner._resources.group,
+            tree=owner,
         )
         starting_kernel = StartingKernel(
             process=process,

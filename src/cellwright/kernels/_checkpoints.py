@@ -24,6 +24,9 @@ __all__ = ["Frozen", "KernelChannel", "private_bytes"]
 
 PACKET_BYTES = 1 << 16
 FREEZE_TIMEOUT_S = 60.0
+# Where memory runs out, the system ends kernels and what they started, before their checkpoints and before the host.
+_KERNEL_OOM_SCORE = 1000
+_CHECKPOINT_OOM_SCORE = 0
 _CREDENTIALS = struct.Struct("3i")
 # No room for descriptors: a kernel has none to give, and what it sends anyway the system closes.
 _ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size)
@@ -52,6 +55,7 @@ class KernelChannel:
         """Wait for the kernel's first word, which tells its number."""
         try:
             self.pid = (await _receive(self._mine)).sender
+            _set_oom_score(self.pid, _KERNEL_OOM_SCORE)
         except KernelStartError:
             # Its end is noticed and explained by whoever watches the process.
             await anyio.sleep_forever()
@@ -121,6 +125,7 @@ class Frozen:
             # Should it have ended, its number may be that of somebody who must not be ended with it.
             if self.pid in processes():
                 self._pidfd = pidfd
+                _set_oom_score(self.pid, _CHECKPOINT_OOM_SCORE)
                 return
             os.close(pidfd)
         raise KernelStartError("The kernel's checkpoint has ended")
@@ -212,6 +217,12 @@ def private_bytes(pid: int) -> int:
             if line.startswith((b"Private_Clean:", b"Private_Dirty:")):
                 found += int(line.split()[1]) * 1024
     return found
+
+
+def _set_oom_score(pid: int, score: int) -> None:
+    """Say how soon a process is ended where memory runs out."""
+    with contextlib.suppress(OSError):  # it has ended, or the system keeps that to itself
+        Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:

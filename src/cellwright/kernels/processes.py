@@ -185,6 +185,10 @@ class Lifetime(ABC):
         """Whether a group of its own keeps its limits."""
         return False
 
+    def group_limit(self) -> LimitHit | None:
+        """The limit by which its group ended something that it started."""
+        return None
+
     def descendants(self) -> list[int]:
         """The processes below the kernel, of this machine."""
         return []
@@ -311,6 +315,7 @@ class KernelProcess(Lifetime):
         self._end_reported = anyio.Event()
         self._depth = depth
         self._group = group
+        self._group_kills_before = group.oom_kills() if group is not None else 0
         self.shared_limit: SharedLimit | None = None
         """The limit of the kernel together with the process that forked it, where there is one."""
         self.exit_output = exit_output
@@ -369,7 +374,7 @@ class KernelProcess(Lifetime):
         self._end_reported.set()
 
     def _limit_behind(self, status: int | None) -> LimitHit | None:
-        hit = self._group.limit_behind(status) if self._group is not None else None
+        hit = self.group_limit(status)
         if hit is None and self.shared_limit is not None:
             hit = self.shared_limit(status)
         if hit is not None or status is None or status >= 0 or self.policy is None:
@@ -380,6 +385,12 @@ class KernelProcess(Lifetime):
     def in_group(self) -> bool:
         """Whether a group of its own keeps its limits."""
         return self._group is not None
+
+    def group_limit(self, status: int | None = None) -> LimitHit | None:
+        """The limit by which its group ended it, or something that it started."""
+        if self._group is None:
+            return None
+        return self._group.limit_behind(status, self._group_kills_before)
 
     def abandon(self) -> None:
         """Stop watching a process that does not even die when it is killed."""

@@ -167,7 +167,8 @@ def group_files(policy: Policy, controllers: Collection[str]) -> dict[str, str]:
     if "memory" in controllers:
         files["memory.max"] = _or_max(policy.memory_bytes)
         files["memory.swap.max"] = "max" if policy.memory_bytes is None else "0"
-        files["memory.oom.group"] = "1"
+        # Not as one: its checkpoints are in it. Who looks after the kernel ends the rest of what is its own.
+        files["memory.oom.group"] = "0"
     if "pids" in controllers:
         files["pids.max"] = _or_max(policy.processes)
     if "cpu" in controllers and policy.cpus is not None:
@@ -341,10 +342,14 @@ class Group:
         with contextlib.suppress(FileNotFoundError, OSError):
             (self.path / "cgroup.kill").write_text("1")
 
-    def limit_behind(self, status: int | None) -> LimitHit | None:
-        """The limit that ended its kernel, if one did."""
+    def oom_kills(self) -> int:
+        """How many of its processes the system has ended for their memory."""
+        return count_of("oom_kill", _read(self.path / "memory.events"))
+
+    def limit_behind(self, status: int | None, oom_kills_before: int) -> LimitHit | None:
+        """The limit that ended one of its kernels, or something that it started, if one did."""
         counts = {
-            "oom_kill": count_of("oom_kill", _read(self.path / "memory.events")),
+            "oom_kill": self.oom_kills() - oom_kills_before,
             "refused": count_of("max", _read(self.path / "pids.events")),
         }
         return limit_behind(self._policy, counts, status)

@@ -119,6 +119,21 @@ async def test_after_an_end_for_want_of_memory_the_last_checkpoint_takes_over(
     assert "Checkpoint at2 took over" in str(execution.record.note)
 
 
+async def test_where_memory_runs_out_a_kernel_and_what_it_starts_go_before_its_checkpoints(
+    engine: Engine, tmp_path: Path
+) -> None:
+    session = await engine.create("scores", directory=tmp_path)
+    kernel = "print(open('/proc/self/oom_score_adj').read(), end='')"
+    assert await run(session, kernel) == "1000\n"
+    await session.checkpoint("kept")
+    # A checkpoint is a child of its kernel.
+    children = "open(f'/proc/self/task/{os.getpid()}/children').read().split()"
+    scores = f"import os\nprint(*[open(f'/proc/{{pid}}/oom_score_adj').read().strip() for pid in {children}])"
+    assert await run(session, scores) == "0\n"
+    await session.roll_back("kept")
+    assert await run(session, kernel) == "1000\n"
+
+
 async def test_what_makes_a_fork_unsafe_is_refused_with_the_reason_and_the_session_goes_on(
     engine: Engine, tmp_path: Path
 ) -> None:

@@ -99,7 +99,7 @@ def test_a_policy_becomes_the_files_of_a_group() -> None:
     assert cgroups.group_files(policy, ALL) == {
         "memory.max": "1000",
         "memory.swap.max": "0",
-        "memory.oom.group": "1",
+        "memory.oom.group": "0",
         "pids.max": "7",
         "cpu.max": "150000 100000",
     }

@@ -83,7 +83,7 @@ async def test_every_process_of_a_kernel_is_in_a_group_with_its_limits(
             name: (group / name).read_text().strip() for name in ("memory.max", "memory.swap.max", "pids.max")
         }
         assert told == {"memory.max": str(LIMIT), "memory.swap.max": "0", "pids.max": "64"}
-        assert (group / "memory.oom.group").read_text() == "1\n"
+        assert (group / "memory.oom.group").read_text() == "0\n"
         assert (group / "cpu.max").read_text() == "50000 100000\n"
     assert _outside_of_groups(engine.settings.storage) == []
 
