@@ -24,10 +24,10 @@ from cellwright.engine.placement import DefaultHost, HostKind
 from cellwright.engine.providers import HostProvider
 from cellwright.engine.records import Recorder
 from cellwright.engine.remote_documents import DocumentMirror, Subscribe
-from cellwright.errors import StorageInUse
+from cellwright.errors import PackageRefused, StorageInUse
 from cellwright.formats.renderer import PageMaker
 from cellwright.hosts import protocol
-from cellwright.sandbox.approved_packages import DEFAULT_APPROVED
+from cellwright.sandbox.approved_packages import DEFAULT_APPROVED, ApprovedList
 from cellwright.sandbox.npm import DEFAULT_APPROVED_NPM
 from cellwright.sandbox.packages import InstallLimits
 from cellwright.sandbox.policy import Policy
@@ -248,12 +248,21 @@ def host_options(settings: Settings, home: Path) -> protocol.HostOptions:
         passed_environment=settings.pass_environment,
         namespaces=settings.sandbox_namespaces,
         packages=str(settings.storage / "packages"),
+        approved_imports=_approved_imports(settings),
         opening=_opening(settings),
         max_checkpoints=settings.max_checkpoints,
         max_checkpoint_memory=settings.max_checkpoint_memory,
         remote_launcher="cellwright.jupyter.launcher:JupyterLauncher",
         allocation_idle_s=settings.slurm_idle_s,
     )
+
+
+def _approved_imports(settings: Settings) -> tuple[tuple[str, str], ...]:
+    names = settings.approved_packages
+    try:
+        return tuple(ApprovedList(DEFAULT_APPROVED if names is None else names).imports.items())
+    except PackageRefused:  # whoever installs is told
+        return ()
 
 
 def _policy(settings: Settings) -> Policy:

@@ -17,12 +17,14 @@ from cellwright_kernel._outputs import Limits
 
 if TYPE_CHECKING:
     from cellwright_kernel._outputs import OutputGate
+    from cellwright_kernel._shell_commands import PackageAdvice
 
 __all__ = ["add_layers", "adopt", "reseed"]
 
 
-def adopt(
+def adopt(  # noqa: PLR0913  # all that makes a kernel a session's
     gate: OutputGate,
+    packages: PackageAdvice,
     *,
     cwd: str,
     environment: dict[str, str],
@@ -30,14 +32,19 @@ def adopt(
     max_messages: int,
     layers: tuple[str, ...] = (),
     caches: str = "",
+    approved: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Take on a session's directory, environment (on top of the fork server's), limits, packages and caches."""
+    """Take on a session's directory, environment (on top of the fork server's), limits, packages and caches.
+
+    ``approved`` are packages that may be installed, by the names that they are imported by; None where anything may.
+    """
     os.chdir(cwd)
     os.environ.update(environment)
     # `!cd` and `%cd` keep it for shells; a stale one makes `pwd` lie.
     os.environ["PWD"] = cwd
     time.tzset()
     gate.limits = Limits(max_bytes, max_messages)
+    packages.approved = approved
     add_layers(layers=layers)
     if caches:
         copy_caches(caches)

@@ -10,11 +10,13 @@ import os
 import random
 import re
 import signal
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
+from subprocess import CalledProcessError
 from types import FrameType
 from typing import Any
 
@@ -29,6 +31,7 @@ from cellwright_kernel._checkpoints import Freezer
 from cellwright_kernel._forksafety import stamp_written
 from cellwright_kernel._outputs import CappedSession
 from cellwright_kernel._profiler import Profiler
+from cellwright_kernel._shell_commands import PackageAdvice, run_command
 from cellwright_kernel._value_digests import digest_of, hidden_digest
 from cellwright_kernel.figuredigests import figure_facts
 
@@ -50,6 +53,7 @@ class Shell(ZMQInteractiveShell):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.interrupts = Interrupts()
         self.profiler = Profiler()
+        self.packages = PackageAdvice()
         self.language: str | None = None
         """The running cell's, where it is not Python."""
         self.database: Any = None
@@ -68,6 +72,22 @@ class Shell(ZMQInteractiveShell):
             return SQL_CELL.format(raw_cell)
         transformed: str = super().transform_cell(raw_cell)
         return transformed
+
+    def system_piped(self, cmd: str) -> None:
+        if cmd.rstrip().endswith("&"):
+            raise OSError("Background processes not supported.")
+        # Of the caller's caller, as upstream.
+        command = self.packages.without_installs(self.var_expand(cmd, depth=1))
+        exit_code = run_command(command)
+        self.user_ns["_exit_code"] = exit_code
+        if exit_code and getattr(self, "system_raise_on_error", False):
+            raise CalledProcessError(exit_code, cmd)
+
+    system = system_piped
+
+    def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
+        self.packages.add_to(exc_tuple[1] if exc_tuple else sys.exc_info()[1])
+        super().showtraceback(exc_tuple, *args, **kwargs)
 
     def init_display_formatter(self) -> None:
         self.display_formatter = DigestingFormatter(parent=self)
@@ -239,7 +259,8 @@ class Kernel(IPythonKernel):
 
     async def cellwright_adopt_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Become a session's kernel."""
-        self._answer(stream, ident, parent, partial(adopt, self.session.gate))
+        shell: Any = self.shell
+        self._answer(stream, ident, parent, partial(adopt, self.session.gate, shell.packages))
 
     async def cellwright_inspect_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Tell what lives in the namespace."""

@@ -219,6 +219,7 @@ class Launchers:
             options.secret,
             options.passed_environment,
             packages=options.packages,
+            approved_imports=options.approved_imports,
             caches=await anyio.to_thread.run_sync(self._caches.shown),
             opening=options.opening,
             groups=found.groups,

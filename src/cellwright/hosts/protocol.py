@@ -232,6 +232,8 @@ class HostOptions(msgspec.Struct, frozen=True):
     namespaces: bool = True
     packages: str = ""
     """The directory of all layers of packages, which every kernel may read."""
+    approved_imports: tuple[tuple[str, str], ...] = ()
+    """Packages that may be installed, each after a name that it is imported by."""
     opening: Opening | None = None
     """How far the network is open; None where it is closed."""
     max_checkpoints: int = 8

@@ -47,6 +47,8 @@ class Isolation:
     """Environment variables that code may see beyond the harmless ones."""
     packages: str = ""
     """The directory of all layers of packages, to be read by every kernel."""
+    approved_imports: tuple[tuple[str, str], ...] = ()
+    """Packages that may be installed, each after a name that it is imported by."""
     caches: str = ""
     """The directory of all prepared caches of libraries, to be read by every kernel."""
     opening: Opening | None = None

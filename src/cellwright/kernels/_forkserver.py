@@ -349,10 +349,11 @@ class ForkServer:
             self._one_ended.set()
 
     async def _adopt(self, kernel: Kernel, launch: KernelLaunch) -> None:
-        environment, caches = dict(launch.environment), ""
+        environment, caches, approved = dict(launch.environment), "", None
         if (isolation := self._isolation_of(launch)) is not None:
             environment = isolation.environment(environment, kernel.directory)
             caches = isolation.seen_caches(self._prepared)
+            approved = dict(isolation.approved_imports)
         content = {
             "cwd": str(launch.cwd),
             "environment": environment,
@@ -360,6 +361,7 @@ class ForkServer:
             "max_messages": launch.limits.max_messages,
             "layers": launch.layers,
             "caches": caches,
+            "approved": approved,
         }
         try:
             if self.isolation is not None and self.isolation.stands_by:

@@ -132,6 +132,12 @@ class ApprovedList:
         """Every name on the list."""
         return frozenset(self._entries)
 
+    @property
+    def imports(self) -> dict[str, str]:
+        """Every package on the list by the names that it is imported by, spelt as ``normal_name`` does."""
+        others = {name: package for name, package in IMPORT_NAMES.items() if package in self._entries}
+        return {name: name for name in self._entries} | others
+
     def names(self, package: str) -> bool:
         """Whether the list names this package itself."""
         return package in self._entries
@@ -201,8 +207,7 @@ class ApprovedList:
 
     def _nearest(self, text: str) -> str | None:
         """The approved package whose name, or whose import's name, is most like this."""
-        known = {name: name for name in self._entries}
-        known |= {name: package for name, package in IMPORT_NAMES.items() if package in self._entries}
+        known = self.imports
         found = difflib.get_close_matches(normal_name(text[:_MAX_LENGTH]), known, n=1, cutoff=_LIKENESS)
         return known[found[0]] if found else None
 

@@ -40,7 +40,7 @@ async def test_text_of_any_language_arrives_whole(kernel: Any, run_cell: Any) ->
     assert (await run_cell(kernel, "print('lone \\ud800 surrogate')")).text() == "lone \\ud800 surrogate\n"
 
 
-@pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(1000)"])
+@pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(1000)", "!sleep 1000"])
 async def test_an_interrupt_stops_a_cell(kernel: Any, run_cell: Any, code: str) -> None:
     async with anyio.create_task_group() as tasks:
         running = Box()

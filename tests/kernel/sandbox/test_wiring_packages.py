@@ -66,7 +66,12 @@ async def test_a_package_can_be_imported_at_once_in_the_live_kernel_and_after_a_
     engine: Engine,
 ) -> None:
     session = await engine.create("packages", mode="private")
-    assert "ModuleNotFoundError" in await said(session, "kept = 1\nimport small_tool")
+    missing = await said(session, "kept = 1\nimport small_tool")
+    assert "ModuleNotFoundError" in missing
+    if not engine.settings.unsafe_no_sandbox:
+        # What Jupyter users type leads to the same call, and to nothing else.
+        told = [missing, *[await said(session, f"{way}pip install small-tool") for way in ("!", "%")]]
+        assert all('package_install(["small-tool"])' in each for each in told), told
 
     result = await session.install(["small-tool"])
 

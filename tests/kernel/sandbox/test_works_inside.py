@@ -34,6 +34,7 @@ WORKS = {
     "subprocess": "import subprocess; assert subprocess.run(['echo', 'hi'], capture_output=True).stdout == b'hi\\n'",
     "a Python of one's own": "import subprocess, sys; assert subprocess.check_output([sys.executable, '-c', 'print(1)']) == b'1\\n'",
     "shell": "out = !echo hi\nassert out == ['hi']",
+    "commands": "!echo there > there.txt; exit 3\nassert _exit_code == 3 and open('there.txt').read() == 'there\\n'\n%pip install numpy\n!python -m pip install -q numpy\nassert _exit_code == 0",
     "pools": "import multiprocessing as m\nwith m.get_context('fork').Pool(2) as p: assert p.map(abs, [-1, -2]) == [1, 2]",
     "queues": "import multiprocessing as m\nq = m.get_context('fork').Queue(); q.put(1); assert q.get() == 1; q.close(); q.join_thread()",
     "shared memory": "from multiprocessing.shared_memory import SharedMemory as S\ns = S(create=True, size=1000); s.buf[0] = 1; s.close(); s.unlink()",
@@ -53,6 +54,8 @@ WORKS = {
 }
 LOST_IN_C = {"pools", "queues", "shared memory", "process pools", "local sockets"}
 """What tier C says that it loses (``cellwright.sandbox.tiers``)."""
+FORKED = {"commands"}
+"""What only a kernel of ours does: another Python kernel wants a terminal for it, and there is none in a sandbox."""
 REPEATED = {"scipy", "scikit-learn"}
 """What the last of them does, too, and takes a second to import."""
 
@@ -76,9 +79,11 @@ def outcomes(request: pytest.FixtureRequest) -> Outcomes:
 
 def _trials() -> Iterator[Any]:
     for turn, name in enumerate(WORKS):
-        for number, place in enumerate(PLACES):
+        for number, place in enumerate(PLACES[:REPRESENTATIVES] if name in FORKED else PLACES):
             # What one tier loses is looked at in both.
-            chosen = number == turn % REPRESENTATIVES or (number < REPRESENTATIVES and name in LOST_IN_C)
+            chosen = number == turn % REPRESENTATIVES or (
+                number < REPRESENTATIVES and name in LOST_IN_C | FORKED
+            )
             marks = () if chosen and name not in REPEATED else pytest.mark.matrix
             yield pytest.param(name, place, id=f"{name}-{'-'.join(place)}", marks=marks)
 
