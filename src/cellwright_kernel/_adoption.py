@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from cellwright_kernel._librarycaches import copy_caches
+from cellwright_kernel._librarycaches import link_caches
 from cellwright_kernel._outputs import Limits
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def adopt(  # noqa: PLR0913  # all that makes a kernel a session's
     max_bytes: int,
     max_messages: int,
     layers: tuple[str, ...] = (),
-    caches: str = "",
+    caches: tuple[str, ...] = (),
     approved: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Take on a session's directory, environment (on top of the fork server's), limits, packages and caches.
@@ -46,8 +46,7 @@ def adopt(  # noqa: PLR0913  # all that makes a kernel a session's
     gate.limits = Limits(max_bytes, max_messages)
     packages.approved = approved
     add_layers(layers=layers)
-    if caches:
-        copy_caches(caches)
+    link_caches(caches)
     return {"pid": os.getpid()}
 
 

@@ -25,7 +25,7 @@ def main(argv: list[str]) -> None:
     request = json.loads(said)
     program = request["program"]
     if request["caches"]:  # few programs have any, and later there is nothing to import from
-        from cellwright_kernel._librarycaches import copy_caches
+        from cellwright_kernel._librarycaches import link_caches
     _lockdown.join_cgroup(request["group_fd"], request["processors"])
     lines = _lockdown.Lifelines(control_fd=int(argv[0]), lifeline_fd=_lifeline(request))
     _lockdown.confine(request["plan"], lines, [2, *request["streams"]], request["directory"])
@@ -39,7 +39,7 @@ def main(argv: list[str]) -> None:
         os.makedirs(os.path.dirname(link), exist_ok=True)  # quick
         os.symlink(target, link)
     if request["caches"]:
-        copy_caches(request["caches"])
+        link_caches(request["caches"])
     os.chdir(request["cwd"])
     if request["tcp_only"]:
         from cellwright_kernel import _ferry as ferry  # a third of all imports here, and few need it

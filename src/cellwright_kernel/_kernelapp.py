@@ -31,6 +31,7 @@ from cellwright_kernel._adoption import reseed
 from cellwright_kernel._checkpoints import Freezer, NewKernel, Reborn, forgotten
 from cellwright_kernel._kernel import Kernel
 from cellwright_kernel._kernel_job import Job
+from cellwright_kernel._librarycaches import look_anew
 from cellwright_kernel._outputs import CappedOutStream, CappedSession, Limits, OutputGate, PromptIOPubThread
 
 __all__ = ["run_kernel"]
@@ -43,6 +44,7 @@ def run_kernel(job: Job) -> None:
     """Turn this forked child into a kernel and run it to its end."""
     _set_apart(job.stderr_fd)
     reseed()
+    look_anew()
     app = build_app(
         job.connection_file, profile=job.profile, max_bytes=job.max_bytes, max_messages=job.max_messages
     )

@@ -78,11 +78,10 @@ class Isolation:
         """Layers of packages as a kernel sees them."""
         return tuple(f"{PACKAGES if self.stands_by else self.packages}/{name}" for name in names)
 
-    def seen_caches(self, prepared: Path | None) -> str:
-        """Caches as a kernel sees them; "" where they are not made."""
-        if prepared is None or not prepared.is_dir():
-            return ""
-        return f"{CACHES if self.stands_by else self.caches}/{prepared.name}"
+    def seen_caches(self, prepared: Sequence[Path]) -> tuple[str, ...]:
+        """Those caches that are made, as a kernel sees them."""
+        top = CACHES if self.stands_by else self.caches
+        return tuple(f"{top}/{path.name}" for path in prepared if path.is_dir())
 
     def readable(self, paths: Sequence[str]) -> list[str]:
         """What of an interpreter's own paths may be shown."""

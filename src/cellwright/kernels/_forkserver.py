@@ -26,7 +26,7 @@ from cellwright.kernels._checkpoint_group import CheckpointGroup, CheckpointGrou
 from cellwright.kernels._checkpoints import KernelChannel
 from cellwright.kernels._confinement import Isolation
 from cellwright.kernels._fork_channel import ForkChannel
-from cellwright.kernels._interpreters import Interpreter, LibraryCaches
+from cellwright.kernels._interpreters import LIBRARIES, Interpreter, LibraryCaches
 from cellwright.kernels._monitor import MonitorChannel
 from cellwright.kernels._resources import (
     INSIDE,
@@ -81,7 +81,7 @@ class ForkServer:
         self._preload = tuple(preload)
         self._caches = caches if isolation is not None else None
         self._keeps_standby = standby > 0
-        self._prepared: Path | None = None
+        self._prepared: tuple[Path, ...] = ()
         """Where caches of the interpreter's libraries are, or will be."""
         self._environment = dict(environment)
         self._standby = Standby(
@@ -187,11 +187,12 @@ class ForkServer:
     async def _find_caches(self) -> None:
         if self._caches is None:
             return
-        self._prepared = await self._caches.find(self.interpreter.search_path)
-        if self._keeps_standby:
-            # Nobody waits: a kernel that plots before they are made fills a cache of its own.
-            python, search_path = self.interpreter.python, self.interpreter.search_path
-            self._tasks.start_soon(self._caches.make, python, search_path)
+        python, search_path = self.interpreter.python, self.interpreter.search_path
+        self._prepared = await self._caches.find(search_path)
+        # Nobody waits: a kernel that plots before they are made fills a cache of its own. Where nobody types, as in a
+        # run that ends with its notebook, completion needs none.
+        libraries = LIBRARIES if self._keeps_standby else ("matplotlib",)
+        self._tasks.start_soon(self._caches.make, python, search_path, libraries)
 
     async def _listen(self) -> None:
         try:
@@ -349,7 +350,8 @@ class ForkServer:
             self._one_ended.set()
 
     async def _adopt(self, kernel: Kernel, launch: KernelLaunch) -> None:
-        environment, caches, approved = dict(launch.environment), "", None
+        environment, approved = dict(launch.environment), None
+        caches: tuple[str, ...] = ()
         if (isolation := self._isolation_of(launch)) is not None:
             environment = isolation.environment(environment, kernel.directory)
             caches = isolation.seen_caches(self._prepared)

@@ -24,7 +24,7 @@ import msgspec
 from cellwright.errors import KernelStartError
 from cellwright.kernels.processes import expected_child
 
-__all__ = ["Interpreter", "LibraryCaches", "find_project_python", "prepare_interpreter"]
+__all__ = ["LIBRARIES", "Interpreter", "LibraryCaches", "find_project_python", "prepare_interpreter"]
 
 REQUIREMENT = "ipykernel>=7.2,<8"
 
@@ -227,8 +227,23 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 log = logging.getLogger(__name__)
 
-LIBRARIES = {"matplotlib": "matplotlib.font_manager"}
-"""Names in ``~/.cache``, and the module whose import fills each."""
+LIBRARIES = {"matplotlib": "matplotlib/font_manager.py", "jedi": "jedi/settings.py"}
+"""Names in ``~/.cache``, and a file of each library. Jedi's cache, kept by parso, is what completion infers with."""
+
+_FILL = {
+    "matplotlib": "import matplotlib.font_manager",
+    # What is read to infer anything at all, and what most cells import.
+    "jedi": """
+import pathlib, jedi
+for code in ("import os; os.pa", "''.jo", "[].ap", "{}.ke", "import json, re, math, datetime, pathlib, collections; json.du"):
+    jedi.Interpreter(code, [{}]).complete()
+# Each kernel must be able to touch its own.
+pathlib.Path(jedi.settings.cache_directory, "PARSO-CACHE-LOCK").unlink(missing_ok=True)
+""",
+}
+
+_BESIDE = {"matplotlib": "fontconfig"}
+"""What programs that a library runs keep in ``~/.cache``."""
 
 # Matplotlib reads its list for ever: new fonts must lead to a new one.
 FONTS = ("/usr/share/fonts", "/usr/local/share/fonts")
@@ -236,17 +251,16 @@ FONTS = ("/usr/share/fonts", "/usr/local/share/fonts")
 MAKE_TIMEOUT_S = 120.0
 
 MAKE = """
-import importlib, os, sys
+import os, sys
 os.nice(10)
 os.umask(0o022)  # a kernel may be another user's
 sys.path += [each for each in sys.argv[2:] if each not in sys.path]
-for module in sys.argv[1].split(","):
-    importlib.import_module(module)
+exec(sys.argv[1])
 """
 
 
 class LibraryCaches:
-    """The sets of caches below one directory, one for each state of an interpreter's libraries."""
+    """The caches of libraries below one directory, one for each state of a library of an interpreter."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -260,60 +274,61 @@ class LibraryCaches:
             return ""
         return str(self.directory)
 
-    async def find(self, search_path: Sequence[str]) -> Path | None:
-        """Where the caches for the libraries on this path are, or will be once they are made; None for no libraries."""
-        try:
-            return await anyio.to_thread.run_sync(self._path, search_path)
-        except OSError:  # somebody installs fonts or packages at this very moment
-            return None
+    async def find(self, search_path: Sequence[str]) -> tuple[Path, ...]:
+        """Where the caches for the libraries on this path are, or will be once they are made."""
+        return tuple((await self._paths(search_path)).values())
 
-    async def make(self, python: Path, search_path: Sequence[str]) -> Path | None:
-        """Make the caches for the libraries on this path, unless they are there; returns where, as ``find`` does.
+    async def make(
+        self, python: Path, search_path: Sequence[str], libraries: Collection[str] = tuple(LIBRARIES)
+    ) -> tuple[Path, ...]:
+        """Make the caches for those of the libraries that are on this path, unless they are there; returns where.
 
         A failure is only logged: a kernel without caches fills its own.
         """
-        made = await self.find(search_path)
-        if made is not None:
-            async with self._making.setdefault(made.name, anyio.Lock()):
-                if not made.is_dir():
+        paths = {name: path for name, path in (await self._paths(search_path)).items() if name in libraries}
+        for name, path in paths.items():
+            async with self._making.setdefault(path.name, anyio.Lock()):
+                if not path.is_dir():
                     try:
-                        await self._make(python, search_path, made)
+                        await self._make(python, search_path, name, path)
                     except (KernelStartError, OSError) as error:
                         log.warning("library_caches_not_made python=%s reason=%s", python, error)
-        return made
+        return tuple(paths.values())
 
-    async def _make(self, python: Path, search_path: Sequence[str], made: Path) -> None:
-        names = [name for name, _ in _installed(search_path)]
-        modules = ",".join(LIBRARIES[name] for name in names)
+    async def _make(self, python: Path, search_path: Sequence[str], name: str, made: Path) -> None:
         with tempfile.TemporaryDirectory(prefix=".home-", dir=self.directory) as home:
             # The home is empty as a kernel's is: fonts and settings of the user's own are not seen there.
             environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "TMPDIR": home}
             await run_program(
-                [str(python), "-I", "-c", MAKE, modules, *search_path],
+                [str(python), "-I", "-c", MAKE, _FILL[name], *search_path],
                 timeout_s=MAKE_TIMEOUT_S,
-                purpose=f"The caches of {modules} could not be made with {python}",
+                purpose=f"The cache of {name} could not be made with {python}",
                 environment=environment,
                 cwd=Path(home),
             )
-            await anyio.to_thread.run_sync(_keep, Path(home, ".cache"), names, made)
+            await anyio.to_thread.run_sync(_keep, Path(home, ".cache"), {name, _BESIDE.get(name)}, made)
 
-    def _path(self, search_path: Sequence[str]) -> Path | None:
-        states = [state for _, state in _installed(search_path)]
-        if not states:
-            return None
-        states += _directory_states(FONTS)
-        return self.directory / hashlib.sha256("\n".join(states).encode()).hexdigest()[:16]
+    async def _paths(self, search_path: Sequence[str]) -> dict[str, Path]:
+        try:
+            states = await anyio.to_thread.run_sync(_states, search_path)
+        except OSError:  # somebody installs fonts or packages at this very moment
+            return {}
+        return {
+            name: self.directory / f"{name}-{hashlib.sha256(state.encode()).hexdigest()[:16]}"
+            for name, state in states.items()
+        }
 
 
-def _installed(search_path: Iterable[str]) -> list[tuple[str, str]]:
+def _states(search_path: Iterable[str]) -> dict[str, str]:
     """The libraries that are there, each with what changes when it is installed anew."""
-    found: list[tuple[str, str]] = []
-    for name, module in LIBRARIES.items():
-        file = f"{module.replace('.', '/')}.py"
+    found: dict[str, str] = {}
+    for name, file in LIBRARIES.items():
         path = next((path for each in search_path if (path := Path(each, file)).is_file()), None)
         if path is not None:
             about = path.stat()
-            found.append((name, f"{path} {about.st_mtime_ns} {about.st_size}"))
+            found[name] = f"{path} {about.st_mtime_ns} {about.st_size}"
+    if "matplotlib" in found:
+        found["matplotlib"] = "\n".join((found["matplotlib"], *_directory_states(FONTS)))
     return found
 
 
@@ -323,8 +338,8 @@ def _directory_states(tops: Iterable[str]) -> list[str]:
     return [f"{directory} {Path(directory).stat().st_mtime_ns}" for directory in sorted(below)]
 
 
-def _keep(caches: Path, names: Collection[str], made: Path) -> None:
-    """Put the caches of these libraries in place, without those of programs that they ran (fontconfig's is large)."""
+def _keep(caches: Path, names: Collection[str | None], made: Path) -> None:
+    """Put the caches of these names in place, without whatever else there is."""
     for other in caches.iterdir():
         if other.name not in names:
             shutil.rmtree(other)

@@ -65,7 +65,7 @@ class KernelspecLauncher(Spawner):
     """Spawns kernels of one installed kernelspec. Output limits are the engine's to keep."""
 
     _spec: Any
-    _prepared: Path | None = None
+    _prepared: tuple[Path, ...] = ()
     """Caches of its libraries."""
 
     def __init__(self, name: str, *, caches: LibraryCaches | None = None, **options: Any) -> None:

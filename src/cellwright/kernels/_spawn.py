@@ -321,7 +321,7 @@ def confined_start(
         "connection_file": "",
         "copies": [],
         "links": [],
-        "caches": "",
+        "caches": (),
         "program": start.command,
         "streams": _streams(start),
         "directory": str(launch.directory),

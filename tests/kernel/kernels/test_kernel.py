@@ -147,12 +147,20 @@ async def test_a_request_to_a_kernel_that_dies_fails_at_once(kernel: Any) -> Non
         kernel.client.execute("1", message_id="n")
 
 
-@pytest.mark.matrix  # `system/lab/test_gateway` asks a kernel both
 async def test_completion_and_object_help_answer(kernel: Any, run_cell: Any) -> None:
-    await run_cell(kernel, "apple_count = 3")
-    completion = {"code": "apple_c", "cursor_pos": 7}
-    reply = await kernel.client.request("complete_request", completion, timeout_s=LIMIT_S)
-    assert "apple_count" in reply["matches"]
+    live = "class Row:\n    def __getattr__(self, name): return 1\n    def __dir__(self): return ['column', 'count']"
+    await run_cell(kernel, f"apple_count = 3\nimport os, json, xml.dom.minidom as dom\n{live}\nrow = Row()")
+    expected = {
+        "apple_c": (0, ["apple_count"]),
+        "x = json.dum": (9, ["dump", "dumps"]),
+        "os.path.isa": (8, ["isabs"]),
+        "dom.parseS": (4, ["parseString"]),
+        "row.co": (4, ["column", "count"]),
+    }
+    for code, (start, matches) in expected.items():
+        completion = {"code": code, "cursor_pos": len(code)}
+        reply = await kernel.client.request("complete_request", completion, timeout_s=LIMIT_S)
+        assert (reply["cursor_start"], reply["matches"]) == (start, matches), code
     reply = await kernel.client.request(
         "inspect_request", {"code": "len", "cursor_pos": 3}, timeout_s=LIMIT_S
     )

@@ -1,4 +1,4 @@
-"""Caches that libraries fill at their first use: made once outside the sandbox, copied by kernels, never in an output."""
+"""Caches that libraries fill at their first use: made once outside the sandbox, linked by kernels, never in an output."""
 
 from __future__ import annotations
 
@@ -52,9 +52,20 @@ def said(execution: Execution) -> list[str]:
 
 
 async def made_in(libraries: Path) -> Path:
-    """The caches, once they are made."""
-    await until(lambda: any(libraries.glob("[!.]*")), limit_s=240)
-    return next(libraries.glob("[!.]*"))
+    """The cache of Matplotlib, once it and that of completion are made."""
+    await until(lambda: any(libraries.glob("matplotlib-*")) and any(libraries.glob("jedi-*")), limit_s=240)
+    return next(libraries.glob("matplotlib-*"))
+
+
+async def infers_with_the_cache_of_completion(engine: Engine) -> None:
+    """The fork server has loaded jedi by now, and with it the way to the user's home."""
+    session = await engine.create("types", mode="private")
+    loaded = "import sys\nsys.modules['jedi.settings'].cache_directory, sys.modules['parso.cache']._default_cache_path"
+    assert "/tmp/.cache/jedi" in (await run(session, loaded)).text
+    names = await session.complete("import re\nre.comp")  # which has not run
+    assert names.matches == ("compile",)
+    linked = "import pathlib\nsum(each.is_symlink() for each in pathlib.Path('/tmp/.cache/jedi').rglob('*.pkl')) > 5"
+    assert (await run(session, linked)).text == "True\n"
 
 
 async def test_a_first_plot_on_a_slow_new_machine_says_nothing_and_is_verified(
@@ -78,8 +89,18 @@ async def test_confined_kernels_find_the_caches_that_the_host_has_made(
     async with open_here(standby_kernels=1) as engine:
         made = await made_in(libraries)
         await reads_it_and_keeps_its_own(engine, f"/caches/{made.name}")
-        await reads_it_and_keeps_its_own(engine, f"/caches/{made.name}")
-        assert [path.name for path in made.parent.iterdir()] == [made.name]
+        await infers_with_the_cache_of_completion(engine)
+        assert len(list(made.parent.iterdir())) == len(("matplotlib", "jedi"))
+
+
+async def test_a_run_that_keeps_no_kernels_makes_the_cache_that_plots_need(
+    tmp_path: Path, libraries: Path
+) -> None:
+    settings = Settings(root=tmp_path, standby_kernels=0, cell_timeout_s=300)
+    async with open_engine(settings, ephemeral=True) as engine:
+        await engine.create("plots", mode="private")
+        await until(lambda: any(libraries.glob("matplotlib-*")), limit_s=240)
+    assert not any(libraries.glob("jedi-*"))
 
 
 @pytest.mark.matrix  # `test_confined_kernels_find_the_caches…`
