@@ -200,6 +200,20 @@ class Kernel(IPythonKernel):
         found = complete(self.shell, content["code"], content["cursor_pos"])
         self.session.send(stream, "complete_reply", found, parent, ident)
 
+    def raw_input(self, prompt: object = "") -> str:
+        """What ``input`` is in a cell."""
+        if not self._allow_stdin:
+            raise InputUnavailable("input", str(prompt))
+        given: str = super().raw_input(prompt)
+        return given
+
+    def getpass(self, prompt: str = "", stream: Any = None, **options: Any) -> str:
+        """What ``getpass.getpass`` is in a cell."""
+        if not self._allow_stdin:
+            raise InputUnavailable("getpass", str(prompt))
+        given: str = super().getpass(prompt, stream, **options)
+        return given
+
     def do_complete(  # type: ignore[override]  # ipykernel takes either; its IPython kernel is no coroutine
         self, code: str, cursor_pos: int | None
     ) -> dict[str, Any]:
@@ -348,6 +362,27 @@ class Kernel(IPythonKernel):
             }
         kind = parent["header"]["msg_type"].replace("_request", "_reply")
         self.session.send(stream, kind, content, parent, ident=ident)
+
+
+MOST_OF_PROMPT = 200
+
+
+class InputUnavailable(EOFError):
+    """A cell asked for input, and nobody is there to give any; programs that read to the end of input take it for that."""
+
+    def __init__(self, function: str, prompt: str) -> None:
+        asked = f" ({prompt[:MOST_OF_PROMPT].strip()!r})" if prompt.strip() else ""
+        way = (
+            "a file or variable that the code reads, such as one of `pass_environment`"
+            if function == "getpass"
+            else "the code: assign it to a variable instead of calling input()"
+        )
+        super().__init__(
+            f"{function}() has nobody to ask here{asked}. Ask the user, then put the answer into {way}"
+        )
+
+    def _render_traceback_(self) -> list[str]:  # IPython's
+        return [f"{type(self).__name__}: {self}"]
 
 
 # How values become outputs: as IPython does it, with a digest for agents beside it.

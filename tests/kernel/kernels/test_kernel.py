@@ -167,6 +167,17 @@ async def test_completion_and_object_help_answer(kernel: Any, run_cell: Any) -> 
     assert reply["found"]
 
 
+async def test_a_cell_that_asks_for_input_is_told_what_to_do_instead(kernel: Any, run_cell: Any) -> None:
+    ran = await run_cell(kernel, "input('Your name: ')")
+    assert ran.reply["ename"] == "InputUnavailable"
+    assert "'Your name:'" in ran.reply["evalue"]
+    assert "assign it to a variable" in ran.reply["evalue"]
+    ran = await run_cell(
+        kernel, "import getpass\ntry: getpass.getpass()\nexcept EOFError as error: print(error)"
+    )
+    assert "pass_environment" in ran.text()
+
+
 async def test_a_stopped_kernel_leaves_no_process_and_no_file(
     server: Any, launch_on: Any, run_cell: Any
 ) -> None:
