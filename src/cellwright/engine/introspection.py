@@ -476,7 +476,8 @@ class KernelQueries:
         elsewhere = self._session.record.is_foreign
         if runtime_of(self._session.language) not in (("python",) if elsewhere else ("python", "deno")):
             raise KernelError(
-                f"A kernel of {self._session.language} cannot be inspected", hint="Run code that shows it"
+                f"A kernel of {self._session.language} cannot be inspected",
+                hint="Run `ls.str()`" if self._session.language == "r" else "Run code that shows it",
             )
         if elsewhere:
             answer = await self._kernel.ask("execute_request", inspect_content(packages=packages))
