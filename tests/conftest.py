@@ -33,6 +33,9 @@ leave_out_address_grammars()
 # There may be an `sbatch` on this machine, and the default would be to ask it for nodes.
 os.environ["CELLWRIGHT_RUN_MODE"] = "local"
 
+# What takes all that it may is to take no share of this machine, which others test on too.
+os.environ["CELLWRIGHT_MAX_SESSION_MEMORY"] = "512MB"
+
 TESTS = Path(__file__).parent
 STARTS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"}
 """What Python's audit calls the ways to start a process."""

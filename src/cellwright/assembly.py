@@ -30,7 +30,7 @@ from cellwright.hosts import protocol
 from cellwright.sandbox.approved_packages import DEFAULT_APPROVED, ApprovedList
 from cellwright.sandbox.npm import DEFAULT_APPROVED_NPM
 from cellwright.sandbox.packages import InstallLimits
-from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.policy import LEAST_SHARE, Policy
 from cellwright.sandbox.proxy import Opening
 from cellwright.sandbox.relay import EgressLimits
 from cellwright.settings import Settings
@@ -164,7 +164,7 @@ def _slurm(
         settings,
         settings.storage,
         settings.pass_environment,
-        settings.max_session_memory,
+        LEAST_SHARE if settings.max_session_memory == "auto" else settings.max_session_memory,
         hosts,
         options,
         environment,
@@ -267,8 +267,10 @@ def _approved_imports(settings: Settings) -> tuple[tuple[str, str], ...]:
 
 def _policy(settings: Settings) -> Policy:
     """What code may do at most."""
+    memory = settings.max_session_memory
     return Policy(
-        memory_bytes=settings.max_session_memory,
+        memory_bytes=None if memory == "auto" else memory,
+        memory_auto=memory == "auto",
         processes=settings.max_session_processes,
         open_files=settings.max_session_open_files,
         cpu_seconds=settings.max_session_cpu_s,

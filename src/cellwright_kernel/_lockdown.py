@@ -23,6 +23,7 @@ from cellwright_kernel import _namespaces, _reaper, _sandbox_root, _seccomp, des
 from cellwright_kernel._nested_sandboxes import SandboxMonitor
 from cellwright_kernel._reaper import Lifelines
 from cellwright_kernel._syscalls import close_all_but, prctl
+from cellwright_kernel.step import task_variables
 
 __all__ = ["Lifelines", "accompany", "confine", "join_cgroup"]
 
@@ -198,8 +199,9 @@ def _give_to(owner: tuple[int, int], directory: str) -> None:
 def lock(plan: dict[str, Any], owner: tuple[int, int], keep: list[int]) -> None:
     """The last steps, in the process that will run the session's code: descriptors, user, rights, limits, calls."""
     close_all_but(keep)
+    task = task_variables(os.environ)
     os.environ.clear()
-    os.environ.update(plan["environment"])
+    os.environ.update(task | plan["environment"])
     if "tempfile" in sys.modules:
         # The fork server may have asked where temporary files go, which is elsewhere now.
         sys.modules["tempfile"].tempdir = None  # type: ignore[attr-defined]  # a module is looked up by its name

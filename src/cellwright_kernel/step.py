@@ -1,7 +1,8 @@
 """Becomes another program inside a job step: ``step.py SOCKET NUMBER``.
 
 A workload manager starts this where the program is to count and be limited. It tells the host its number, is handed the
-program and its descriptors, puts those where the program expects them, and becomes it. Standard library only.
+program and its descriptors, puts those where the program expects them, and becomes it. What the manager set for the task
+stays: the program has it, and so has every kernel that comes of it (``task_variables``). Standard library only.
 """
 
 from __future__ import annotations
@@ -10,14 +11,26 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import resource
 import signal
 import socket
 import struct
 import sys
+from collections.abc import Mapping
 
 HEADER = struct.Struct("!II")
 MOST_FDS = 64
+
+NOTED = "CELLWRIGHT_TASK_VARIABLES"
+"""Where a program in a step finds the names of the variables that the manager set for it."""
+
+# Of SLURM all that it says of the job, the step and the task; of devices those that it chose.
+_TASK = re.compile(
+    r"SLURMD?_\w+|(CUDA|HIP|ROCR|NVIDIA)_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK|CUDA_MPS_\w+|PMIX?_\w+"
+)
+# A token that opens the cluster is no variable of a task.
+_SECRET = re.compile(r"JWT|TOKEN|KEY|SECRET|PASSWORD", re.IGNORECASE)
 
 
 def main(argv: list[str]) -> None:
@@ -40,11 +53,20 @@ def main(argv: list[str]) -> None:
         os.setsid()
     # Who ends the job signals everything in it: what is ended when, and heard before, is the host's to say.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    command, environment = request["command"], request["environment"]
+    task = {
+        name: os.environ[name] for name in os.environ if _TASK.fullmatch(name) and not _SECRET.search(name)
+    }
+    command, environment = request["command"], {**request["environment"], **task, NOTED: " ".join(task)}
     try:
         os.execvpe(command[0], command, environment)
     except OSError as error:
         sys.exit(f"{command[0]}: {error.strerror}")
+
+
+def task_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The part of a program's environment that a workload manager set for its step; empty where it is in none."""
+    names = environment.get(NOTED, "").split()
+    return {name: environment[name] for name in names if name in environment}
 
 
 def put(fds: list[int], numbers: list[int]) -> None:

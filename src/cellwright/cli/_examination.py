@@ -22,9 +22,10 @@ from jupyter_client.kernelspec import KernelSpecManager
 
 from cellwright.assembly import open_engine
 from cellwright.errors import CellwrightError
-from cellwright.hosts.server import memory_fraction
+from cellwright.hosts.server import machine_memory
 from cellwright.kernels import find_project_python
 from cellwright.kernels.deno import find_deno
+from cellwright.sandbox.policy import memory_share
 from cellwright.sandbox.probe import try_isolation
 from cellwright.settings import Settings, examine_settings, load_settings
 from cellwright.settings.modelkeys import model_environment
@@ -100,8 +101,8 @@ def examine() -> Iterator[Finding]:
 
 def _written(value: Any) -> str:
     """A limit as people write it."""
-    if value is None:
-        return "none"
+    if value is None or isinstance(value, str):
+        return value or "none"
     # No count is so large and so even: it is a size.
     if isinstance(value, int) and value and value % _MEGABYTE == 0:
         return f"{value // _MEGABYTE:,} MB"
@@ -218,9 +219,12 @@ def _models() -> Finding:
 
 
 def _machine(most_memory: float) -> Iterator[Finding]:
-    used = memory_fraction()
-    over = used > most_memory
-    detail = f"{used:.0%} in use, nothing starts above {most_memory:.0%}"
+    memory = machine_memory()
+    over = memory.fraction > most_memory
+    detail = (
+        f"{memory.fraction:.0%} in use, nothing starts above {most_memory:.0%}; a session's share (auto) is "
+    )
+    detail += _written(memory_share(memory.total, memory.used))
     yield Finding("memory", "failed" if over else "ok", detail, "free memory" if over else None)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     few = hard != resource.RLIM_INFINITY and hard < _FILES_FOR_500_KERNELS

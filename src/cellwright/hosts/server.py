@@ -10,9 +10,10 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TypeAlias
 
 import anyio
 import anyio.abc
@@ -29,9 +30,19 @@ from cellwright.hosts.kernels import Ending, Kernels
 from cellwright.hosts.launchers import JobSteps, Launchers
 from cellwright.hosts.protocol import HostOptions, KernelStatus, Resources
 from cellwright.kernels import adopt_orphans
+from cellwright.sandbox.policy import Policy, memory_share, with_memory
 from cellwright.sandbox.tiers import Tier
 
-__all__ = ["Host", "HostEnvironment", "memory_fraction"]
+__all__ = [
+    "V1",
+    "V2",
+    "GroupFiles",
+    "Host",
+    "HostEnvironment",
+    "MemoryUse",
+    "group_use",
+    "machine_memory",
+]
 _log = logging.getLogger(__name__)
 
 _WATCH_S = 0.25
@@ -55,42 +66,83 @@ _WINDING_UP_S = 0.02
 _WORDS = 500
 
 
-# How full this machine's memory is, as the kernel or the container's limit has it. Reads; decides nothing.
-
+# How much memory this machine has, or the container or service around this process, and how much of it is in use.
+# Reads; decides nothing.
 
 _CGROUP = Path("/sys/fs/cgroup")
 
-# v2 and v1: the limit, what is used, and the part of it that the kernel gives back when asked.
-_CGROUP_FILES = (
-    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
-    (
-        "memory/memory.limit_in_bytes",
-        "memory/memory.usage_in_bytes",
-        "memory/memory.stat",
-        "total_inactive_file",
-    ),
-)
+GroupFiles: TypeAlias = tuple[str, str, str]
+"""The names of a cgroup's limit, of what it uses, and of the part of that which is given back when asked."""
+
+V1: GroupFiles = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+V2: GroupFiles = ("memory.max", "memory.current", "inactive_file")
 
 
-def memory_fraction() -> float:
-    """The larger of the machine's and the container's used part of memory, between 0 and 1."""
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Memory that there is, and the part that runs have taken and cannot give back, in bytes."""
+
+    total: int
+    used: int
+
+    @property
+    def fraction(self) -> float:
+        return self.used / self.total if self.total else 0.0
+
+
+def machine_memory() -> MemoryUse:
+    """The memory of this machine, or of the container or service around this process where that is less."""
     machine = psutil.virtual_memory()
-    return max(1 - machine.available / machine.total, _container_fraction(machine.total))
+    whole = MemoryUse(machine.total, machine.total - machine.available)
+    try:
+        own = Path("/proc/self/cgroup").read_text(encoding="utf-8")
+    except OSError:
+        return whole
+    found = [use for place in _groups_around(own) if (use := group_use(*place)) is not None]
+    return min((_within(use, whole) for use in found if use.total < whole.total), default=whole, key=_left)
 
 
-def _container_fraction(machine_bytes: int) -> float:
-    for limit_file, used_file, stat_file, cache_key in _CGROUP_FILES:
-        try:
-            limit = int((_CGROUP / limit_file).read_text())
-            used = int((_CGROUP / used_file).read_text())
-            stat = (_CGROUP / stat_file).read_text()
-        except (OSError, ValueError):  # no such file, or "max"
+def _within(container: MemoryUse, machine: MemoryUse) -> MemoryUse:
+    """A container's memory, which is as full as the machine is where that is fuller."""
+    used = int(container.total * max(container.fraction, machine.fraction))
+    return MemoryUse(container.total, used)
+
+
+def _left(use: MemoryUse) -> int:
+    return use.total - use.used
+
+
+def _groups_around(own: str) -> Iterator[tuple[Path, GroupFiles]]:
+    """The cgroups that a process is in, by what ``/proc`` says of it, each with the names of its files."""
+    for line in own.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
             continue
-        if limit >= machine_bytes:
-            continue
-        cache = next((int(line.split()[1]) for line in stat.splitlines() if line.split()[0] == cache_key), 0)
-        return max(0.0, (used - cache) / limit)
-    return 0.0
+        top, names = (_CGROUP / "memory", V1) if controllers else (_CGROUP, V2)
+        # Inside a container the path is the machine's, or starts where the container does: all that is there counts.
+        inside = PurePath(path.lstrip("/"))
+        for part in dict.fromkeys((inside, *inside.parents)):
+            yield top / part, names
+
+
+def group_use(directory: Path, names: GroupFiles) -> MemoryUse | None:
+    """What a cgroup may have and has, by the names of its files; None where it has no limit."""
+    limit_name, used_name, cache_name = names
+    try:
+        limit = int((directory / limit_name).read_text(encoding="ascii"))
+        used = int((directory / used_name).read_text(encoding="ascii"))
+    except (OSError, ValueError):  # no such file, or "max"
+        return None
+    return MemoryUse(limit, max(0, used - _cached(directory / "memory.stat", cache_name)))
+
+
+def _cached(path: Path, name: str) -> int:
+    try:
+        words = (line.split() for line in path.read_text(encoding="ascii").splitlines())
+        return next((int(value) for key, value in words if key == name), 0)
+    except (OSError, ValueError):
+        return 0
 
 
 # Before anybody has said how long.
@@ -108,8 +160,8 @@ class HostEnvironment:
 
     idle_s: Callable[[HostOptions | None], float | None] = idle_here
     """How long the host stays when nobody needs it; None is for good."""
-    memory_fraction: Callable[[], float] = memory_fraction
-    """The used part of the memory that it has."""
+    memory: Callable[[], MemoryUse] = machine_memory
+    """The memory that it has, and how much of it is used."""
     steps: JobSteps | None = None
     """How each kernel gets a job step of its own, where there are such."""
     ending: Ending = field(default_factory=Ending)
@@ -133,6 +185,7 @@ class Host:
         self._runtime = runtime
         self._cache = cache
         self._options: protocol.HostOptions | None = None
+        self._session_memory: int | None = None
         self._engine: Attachment | None = None
         self._last_needed = time.monotonic()
         self._short_looks = 0
@@ -180,7 +233,7 @@ class Host:
     async def expect(self, environment: Mapping[str, str], options: protocol.HostOptions) -> None:
         """Make ready for an engine that will attach and want this."""
         await self._serving.wait()
-        await self._warm_up(environment, options)
+        await self._warm_up(environment, self._with_own_memory(options))
 
     # Connections -------------------------------------------------------------------------------------------------
 
@@ -242,7 +295,8 @@ class Host:
                 result = self._attach(connection, request, calls)
             case protocol.StartKernel():
                 self._refuse_when_memory_is_short()
-                result = await self._kernels.start(request)
+                policy = self._under_own_memory(request.policy)
+                result = await self._kernels.start(msgspec.structs.replace(request, policy=policy))
             case protocol.StopKernel(kernel_id):
                 await self._kernels.stop(kernel_id)
             case (
@@ -283,7 +337,8 @@ class Host:
                 self._refuse_when_memory_is_short()
                 result = await self._kernels.branch(request)
             case protocol.CheckTypes():
-                result = await self._kernels.check_types(request)
+                policy = self._under_own_memory(request.policy)
+                result = await self._kernels.check_types(msgspec.structs.replace(request, policy=policy))
             case _:
                 raise HostError(f"{type(request).__name__} is not a request the host answers")
         return result
@@ -299,11 +354,11 @@ class Host:
         if self._engine is not None and self._engine is not connection:
             self._engine.close()
         self._engine = connection
-        self._options = request.options
+        self._options = self._with_own_memory(request.options)
         self._kernels.limiter.total_tokens = request.options.max_concurrent_starts
         since = request.since if request.incarnation == self.incarnation else 0
         calls.start_soon(connection.follow, since)
-        self._tasks.start_soon(self._warm_up, request.environment, request.options)
+        self._tasks.start_soon(self._warm_up, request.environment, self._options)
         return self._attached()
 
     def _attached(self) -> protocol.Attached:
@@ -336,9 +391,25 @@ class Host:
             raise HostError("No engine has attached to this host yet", hint="Attach first")
         return self._options
 
+    def _with_own_memory(self, options: protocol.HostOptions) -> protocol.HostOptions:
+        return msgspec.structs.replace(options, policy=self._under_own_memory(options.policy))
+
+    def _under_own_memory(self, policy: Policy | None) -> Policy | None:
+        """The policy with this host's share of memory, where that is what it says."""
+        if policy is None or not policy.memory_auto:
+            return policy
+        if self._session_memory is None:
+            # Once: kernels that stand by were confined with it.
+            self._session_memory = self._share()
+        return with_memory(policy, self._session_memory)
+
+    def _share(self) -> int:
+        use = self._host_environment.memory()
+        return memory_share(use.total, use.used)
+
     def _refuse_when_memory_is_short(self) -> None:
         limit = self._required_options().max_memory_fraction
-        used = self._host_environment.memory_fraction()
+        used = self._host_environment.memory().fraction
         if used > limit:
             raise LimitReached(
                 f"{used:.0%} of the machine's memory is in use, over the limit of {limit:.0%}",
@@ -392,7 +463,7 @@ class Host:
             max(busy, key=sizes.__getitem__).handle(_cell_queue.MemoryShort())
 
     def _is_memory_short(self) -> bool:
-        return self._host_environment.memory_fraction() > self._required_options().max_memory_fraction
+        return self._host_environment.memory().fraction > self._required_options().max_memory_fraction
 
     async def _end_when_idle(self) -> None:
         while True:

@@ -16,6 +16,7 @@ from cellwright_kernel.landlock import OWN_PROCESS
 __all__ = [
     "CACHES",
     "HOME",
+    "LEAST_SHARE",
     "PACKAGES",
     "SETTINGS",
     "SOCKETS",
@@ -24,11 +25,13 @@ __all__ = [
     "Policy",
     "allowed_environment",
     "limit_text",
+    "memory_share",
     "narrowed",
     "readable_paths",
     "refuse_wider",
     "sandbox_plan",
     "watched_plan",
+    "with_memory",
 ]
 Mode: TypeAlias = Literal["overlay", "private", "direct"]
 """Where a session works: on a view of the project, in a folder of its own, or in the notebook's own folder."""
@@ -41,6 +44,8 @@ class Policy:
     """The limits of one session. None is no limit."""
 
     memory_bytes: int | None = 512 << 20
+    memory_auto: bool = False
+    """Whether the session's host knows how much memory there is, of which ``memory_bytes`` is then the most."""
     processes: int | None = 128
     open_files: int | None = 1024
     cpu_seconds: int | None = None
@@ -118,6 +123,26 @@ def narrowed(policy: Policy, narrowing: Narrowing) -> Policy:
     if narrowing.disk_bytes is not None:
         changes["temporary_bytes"] = min(policy.temporary_bytes, narrowing.disk_bytes)
     return replace(policy, **changes)
+
+
+LEAST_SHARE = 512 << 20
+"""What a session may have however full its machine is: as a limit, not as a promise."""
+
+
+def memory_share(total: int, used: int) -> int:
+    """What one session may have where no setting says: half of what nothing uses, and no less than ``LEAST_SHARE``.
+
+    It is a ceiling that any number of sessions have at once, and no reservation: sessions that together come near to
+    what there is meet ``max_memory_fraction``.
+    """
+    free = max(0, total - used)
+    return max(free // 2, min(LEAST_SHARE, total)) // _MEGABYTE * _MEGABYTE
+
+
+def with_memory(policy: Policy, share: int) -> Policy:
+    """A policy that leaves memory to its host, with that host's share of it."""
+    asked = policy.memory_bytes
+    return replace(policy, memory_bytes=share if asked is None else min(share, asked), memory_auto=False)
 
 
 def refuse_wider(policy: Policy, narrowing: Narrowing) -> None:

@@ -365,8 +365,8 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     sandbox_namespaces: bool = True
     """Whether to try namespaces; without them code is confined as on machines that forbid them (tier C)."""
 
-    max_session_memory: int | None = Field(default=512 * 1024**2, ge=64 * 1024**2)
-    """Memory that one session may use, in bytes or as ``"512MB"``."""
+    max_session_memory: Literal["auto"] | Annotated[int, Field(ge=64 * 1024**2)] | None = "auto"
+    """Memory that one session may use, in bytes or as ``"512MB"``; ``"auto"`` is half of what its host has left."""
 
     max_session_disk: int = Field(default=100 * 1024**2, ge=1024**2)
     """What one session may write to its working directory, in bytes or as ``"100MB"``."""

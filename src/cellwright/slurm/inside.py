@@ -33,7 +33,7 @@ from cellwright.hosts import server
 from cellwright.hosts.kernels import Ending
 from cellwright.hosts.local import is_held, make_private, runtime_base
 from cellwright.hosts.protocol import HostOptions
-from cellwright.hosts.server import Host
+from cellwright.hosts.server import V1, V2, GroupFiles, Host, MemoryUse, group_use, machine_memory
 from cellwright.slurm import _tls
 from cellwright.slurm._directories import (
     AllocationPaths,
@@ -132,11 +132,11 @@ def _sweep(base: Path) -> None:
 
 
 async def _serve(paths: AllocationPaths, job: Job, claim: Claim, runtime: Path) -> None:
-    limit, expected = job_limit(), await anyio.to_thread.run_sync(read_expectation, paths.expected)
+    limit, expected = job_limit(os.environ), await anyio.to_thread.run_sync(read_expectation, paths.expected)
     steps = Steps(runtime, memory=limit, processors=job.processors, start_timeout_s=_STEP_START_S)
     host_environment = server.HostEnvironment(
         idle_s=partial(_idle, expected),
-        memory_fraction=memory_fraction,
+        memory=partial(job_memory, os.environ),
         steps=steps,
         ending=Ending(doubtful=True),
     )
@@ -256,29 +256,45 @@ _JOB = re.compile(r"(.*/job_\d+)(/|$)")
 # So much is SLURM's, or the kernel's, word for no limit.
 _NO_LIMIT = 1 << 60
 
+_MEGABYTE = 1 << 20
 
-def job_limit() -> int | None:
+
+def job_limit(environment: Mapping[str, str]) -> int | None:
     """The job's memory in bytes; None where SLURM sets no limit, or none that can be seen."""
-    for path, names in _found():
-        limit = _number(path / names[0])
-        if limit is not None and limit < _NO_LIMIT:
-            return limit
+    found = _job_group()
+    return found.total if found is not None else _granted(environment)
+
+
+def job_memory(environment: Mapping[str, str]) -> MemoryUse:
+    """The job's memory; where nothing keeps it to what it was granted, that beside what the machine uses."""
+    found, machine, granted = _job_group(), machine_memory(), _granted(environment)
+    if found is not None:
+        return found
+    if granted is None or granted >= machine.total:
+        return machine
+    # Who uses what of it cannot be told: as full as the machine is.
+    return MemoryUse(granted, int(granted * machine.fraction))
+
+
+def _granted(environment: Mapping[str, str]) -> int | None:
+    """What SLURM says that it granted, on a site whose jobs no cgroup holds to it."""
+    for name, times in (("SLURM_MEM_PER_NODE", "1"), ("SLURM_MEM_PER_CPU", "SLURM_CPUS_ON_NODE")):
+        words = environment.get(name, ""), environment.get(times, times)
+        if all(word.isdecimal() for word in words) and int(words[0]):
+            return int(words[0]) * int(words[1]) * _MEGABYTE
     return None
 
 
-def memory_fraction() -> float:
-    """The used part of the job's memory; where it has no limit, of the machine's."""
-    for path, (limit_name, used_name, cache_name) in _found():
-        limit, used = _number(path / limit_name), _number(path / used_name)
-        if limit is not None and used is not None and limit < _NO_LIMIT:
-            return max(0.0, (used - _cached(path / "memory.stat", cache_name)) / limit)
-    return server.memory_fraction()
+def _job_group() -> MemoryUse | None:
+    for path, names in _found():
+        use = group_use(path, names)
+        if use is not None and use.total < _NO_LIMIT:
+            return use
+    return None
 
 
-def _found() -> list[tuple[Path, tuple[str, str, str]]]:
-    """The job's group with the names of its limit, its use, and the part of that which is given back when asked."""
-    v1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-    v2 = ("memory.max", "memory.current", "inactive_file")
+def _found() -> list[tuple[Path, GroupFiles]]:
+    """The job's group with the names of its files."""
     found = []
     try:
         lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
@@ -290,25 +306,10 @@ def _found() -> list[tuple[Path, tuple[str, str, str]]]:
         if job is None:
             continue
         if "memory" in controllers.split(","):
-            found.append((_GROUPS / "memory" / job[1].lstrip("/"), v1))
+            found.append((_GROUPS / "memory" / job[1].lstrip("/"), V1))
         elif not controllers:
-            found.append((_GROUPS / job[1].lstrip("/"), v2))
+            found.append((_GROUPS / job[1].lstrip("/"), V2))
     return found
-
-
-def _number(path: Path) -> int | None:
-    try:
-        return int(path.read_text(encoding="ascii"))
-    except (OSError, ValueError):  # no such file, or "max"
-        return None
-
-
-def _cached(path: Path, name: str) -> int:
-    try:
-        words = (line.split() for line in path.read_text(encoding="ascii").splitlines())
-        return next((int(value) for key, value in words if key == name), 0)
-    except (OSError, ValueError):
-        return 0
 
 
 if __name__ == "__main__":

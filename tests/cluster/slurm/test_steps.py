@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import re
 import signal
@@ -28,7 +30,7 @@ from cellwright.slurm._steps import (
     step_environment,
     step_memory,
 )
-from cellwright_kernel.step import HEADER, put
+from cellwright_kernel.step import HEADER, put, task_variables
 from tests.marked import wait_until_buried
 from tests.support.slurm.lent import SMALL, Attached, Lender, Lent, options
 from tests.waiting import fail_after
@@ -96,16 +98,16 @@ def test_step_becomes_the_program_with_its_descriptors_and_environment(tmp_path:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         listener.listen()
-        step = subprocess.Popen([sys.executable, "-I", "-S", own_script("step.py"), str(tmp_path / "s"), "7"])
+        task = {"SLURM_STEP_ID": "3", "CUDA_VISIBLE_DEVICES": "1", "SLURM_JWT": "secret", "PATH": "/nowhere"}
+        command = [sys.executable, "-I", "-S", own_script("step.py"), str(tmp_path / "s"), "7"]
+        step = subprocess.Popen(command, env=task)
         line, _ = listener.accept()
         with line:
             assert struct.unpack("!I", line.recv(4)) == (7,)
             read, write = os.pipe()
-            code = (
-                "import os,signal;os.write(33, f'{os.environ} {os.getcwd()} {signal.getsignal(15)}'.encode())"
-            )
+            code = "import os,signal;os.write(33, f'{dict(os.environ)} {os.getcwd()} {signal.getsignal(15)}'.encode())"
             request = (
-                b'{"command": ["%s", "-I", "-c", "%s"], "environment": {"A": "b"}, "cwd": "/", "numbers": [33], '
+                b'{"command": ["%s", "-I", "-c", "%s"], "environment": {"A": "b", "CUDA_VISIBLE_DEVICES": "0"}, "cwd": "/", "numbers": [33], '
                 b'"own_session": true}' % (sys.executable.encode(), code.encode())
             )
             socket.send_fds(line, [HEADER.pack(len(request), 1)], [write])
@@ -114,8 +116,11 @@ def test_step_becomes_the_program_with_its_descriptors_and_environment(tmp_path:
         assert step.wait() == 0
         told = os.read(read, 10_000).decode()
         os.close(read)
-    assert "'A': 'b'" in told
-    assert "SLURM" not in told
+    environment = ast.literal_eval(told[: told.rindex("}") + 1])
+    assert environment["A"] == "b"
+    assert environment["CUDA_VISIBLE_DEVICES"] == "1", "what the step was given, not what its host has"
+    assert not environment.keys() & {"SLURM_JWT", "PATH"}, "no secret, and nothing that is the host's to say"
+    assert task_variables(environment) == {"SLURM_STEP_ID": "3", "CUDA_VISIBLE_DEVICES": "1"}
     assert told.endswith("/ 1")  # SIG_IGN
 
 
@@ -153,6 +158,26 @@ async def test_every_kernel_is_a_step_and_its_step_ends_with_it(lend: Lender) ->
             await host.call(protocol.StopKernel(name), type(None))
         await lent.steps_become("attach", "kernel")
         assert await host.run("c", "print(6 * 7)") == "42\n"
+
+
+async def test_a_confined_cell_sees_its_steps_variables_and_half_of_the_allocations_memory(
+    lend: Lender,
+) -> None:
+    lent = await lend(SMALL)
+    policy = Policy(memory_bytes=None, memory_auto=True)
+    async with lent.attached(options(policy=policy)) as host:
+        await host.start("a", place=_private(lent, "a"))
+        seen = await host.run(
+            "a", "import os, json; print(json.dumps({k: v for k, v in os.environ.items() if 'SLURM' in k}))"
+        )
+        variables = json.loads(seen)
+        assert variables["SLURM_JOB_ID"] == lent.job_id
+        assert variables["SLURM_STEP_ID"].isdecimal()
+        assert {"SLURM_PROCID", "SLURM_CPUS_ON_NODE", "SLURM_NODELIST", "SLURMD_NODENAME"} <= variables.keys()
+        # More than the 512 MB that every session once had, less than the 2,000 MB of all.
+        assert await host.run("a", "x = bytearray(700_000_000); print(len(x))") == "700000000\n"
+        execution_id = await host.submit("a", "y = bytearray(1_400_000_000)")
+        assert (await host.finished(execution_id)).state == "error"
 
 
 async def test_steps_stand_by_and_the_next_session_takes_one(lend: Lender) -> None:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from cellwright import Engine
 from cellwright.errors import LimitReached
+from cellwright.hosts.server import machine_memory
+from cellwright.sandbox.policy import memory_share
 from tests.kernel.engine.conftest import OpenEngine
 from tests.waiting import fail_after
 
@@ -54,6 +58,20 @@ async def test_a_thousand_prints_and_displays_under_the_limit_all_arrive(engine:
     assert printed.text == "".join(f"{number}\n" for number in range(1_000))
     shown = await (await session.execute_code("for i in range(1_000): display(i)")).wait()
     assert [output["data"]["text/plain"] for output in shown.outputs] == [str(i) for i in range(1_000)]
+
+
+async def test_a_session_may_have_its_share_of_the_machine_where_no_setting_says(
+    open_here: OpenEngine,
+) -> None:
+    async with open_here(max_session_memory="auto") as engine:
+        session = await engine.create("memory")
+        held = await (await session.execute_code("x = bytearray(700_000_000); print(len(x))")).wait()
+        assert held.text == "700000000\n", held.reason
+        over = await (await session.execute_code("y = bytearray(1 << 50)")).wait()
+        now = machine_memory()
+        share = memory_share(now.total, now.used) >> 20
+        [told] = re.findall(r"may use ([\d,]+) MB \(max_session_memory\)", over.reason or "")
+        assert share / 2 < int(told.replace(",", "")) < share * 2
 
 
 async def test_nothing_starts_above_the_memory_limit(open_here: OpenEngine) -> None:

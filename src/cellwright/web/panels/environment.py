@@ -53,15 +53,18 @@ def limits_of(policy: Policy | None, session: Session) -> list[Limit]:
     """Each limit under the name of its setting; none where nothing is limited."""
     asked = session.record.limits
     return [
-        Limit(setting, _in_words(name, getattr(policy, name)), is_own=getattr(asked, name, None) is not None)
+        Limit(setting, _in_words(name, policy), is_own=getattr(asked, name, None) is not None)
         for name, setting in SETTINGS.items()
         if policy is not None and name != "network"
     ]
 
 
-def _in_words(name: str, value: Any) -> str:
+def _in_words(name: str, policy: Policy) -> str:
+    value = getattr(policy, name)
     if isinstance(value, tuple):
         return ", ".join(value) or "none"
+    if name == "memory_bytes" and value is None and policy.memory_auto:
+        return "auto"
     return "no limit" if value is None else str(limit_text(name, value))
 
 
