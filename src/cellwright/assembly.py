@@ -214,6 +214,7 @@ def engine_options(settings: Settings) -> EngineOptions:
             limits=InstallLimits(settings.install_timeout_s, settings.max_install_bytes),
         ),
         max_cells=settings.max_cells,
+        max_source_bytes=settings.max_source_bytes,
         max_sessions=settings.max_sessions,
         max_runs=settings.max_runs,
         cell_timeout_s=settings.cell_timeout_s,

@@ -37,6 +37,7 @@ from cellwright.errors import (
     HostUnreachable,
     KernelBusy,
     KernelGone,
+    LimitReached,
     NotebookError,
 )
 from cellwright.hosts import protocol
@@ -150,6 +151,8 @@ class ExecutionQueue:
         return name if name != self.session.language else None
 
     async def _submit(self, wanted: list[_CellRequest], *, timeout_s: float | None) -> list[Execution]:
+        for want in wanted:  # all before any runs
+            _refuse_long(want, self._services.options.max_source_bytes)
         # Shielded: once journalled, an execution must reach the host even if whoever asked for it is cancelled.
         async with self.session.turn:
             self.refuse_if_reserved()
@@ -299,6 +302,23 @@ class ExecutionQueue:
             with anyio.CancelScope(shield=True):
                 executions = await self._queue([want], timeout_s, kernel_id)
         return executions[0]
+
+
+def _refuse_long(want: _CellRequest, limit: int) -> None:
+    """Refuse a source that its kernel would only read for minutes, or die of.
+
+    Raises:
+        LimitReached: it has more bytes than ``max_source_bytes`` allows.
+    """
+    size = len(want.source.encode(errors="surrogatepass"))
+    if size > limit:
+        kept = f"cell {want.cell_id} is kept" if want.cell_id is not None else "the session is as it was"
+        raise LimitReached(
+            f"The source has {size:,} bytes, and max_source_bytes allows {limit:,}: nothing ran, and {kept}",
+            setting="max_source_bytes",
+            hint="Write the data to a file and read that, split the code into several cells, or raise "
+            "CELLWRIGHT_MAX_SOURCE_BYTES",
+        )
 
 
 @dataclass(frozen=True, slots=True)

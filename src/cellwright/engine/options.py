@@ -59,6 +59,7 @@ class EngineOptions:
     """How long a host that is starting is waited for."""
     packages: PackageOptions
     max_cells: int
+    max_source_bytes: int
     max_sessions: int
     max_runs: int
     cell_timeout_s: float

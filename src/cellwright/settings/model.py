@@ -308,6 +308,9 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     max_cells: int = Field(default=100, ge=1, le=100_000)
     """Cells that a notebook may hold."""
 
+    max_source_bytes: Size = Field(default=512 * 1024, ge=1024)
+    """How long a source may be that is run, in bytes or as ``"512KB"``; a longer one is kept and does not run."""
+
     max_concurrent_starts: int = Field(default=16, ge=1, le=256)
     """Kernels that may be starting at once."""
 

@@ -74,6 +74,24 @@ async def test_a_session_may_have_its_share_of_the_machine_where_no_setting_says
         assert share / 2 < int(told.replace(",", "")) < share * 2
 
 
+async def test_a_source_beyond_its_limit_is_kept_and_runs_nothing(engine: Engine) -> None:
+    session = await engine.create("long")
+    await (await session.execute_code("x = 41")).wait()
+    kept = await session.add_cell("x += 1")
+    long = "x = '" + "a" * 1_600_000 + "'"
+    cell = await session.add_cell(long)
+    ran = len(await engine.history(session.id))
+    for run in (session.execute(cell.id), session.execute_all(), session.execute_code(long)):
+        with pytest.raises(LimitReached, match="CELLWRIGHT_MAX_SOURCE_BYTES") as refused:
+            await run
+        assert refused.value.setting == "max_source_bytes"
+        assert "nothing ran" in refused.value.message
+    assert len(await engine.history(session.id)) == ran
+    assert [one.source for one in session.document.cells[-2:]] == [kept.source, long]
+    again = await (await session.execute_code("x")).wait()
+    assert (again.text, again.generation) == ("41\n", 1)
+
+
 async def test_nothing_starts_above_the_memory_limit(open_here: OpenEngine) -> None:
     async with open_here() as engine:
         session = await engine.create("memory")

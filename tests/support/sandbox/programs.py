@@ -80,6 +80,7 @@ def _program(user: str, tier: str) -> tuple[list[str], dict[str, str], int | Non
         "PATH": f"/usr/bin:/bin:{sysconfig.get_path('scripts')}",
         "LANG": "C.UTF-8",
         "CELLWRIGHT_RUN_MODE": "local",
+        "CELLWRIGHT_MAX_SESSION_MEMORY": "512MB",
         "CELLWRIGHT_TEST_TIMEOUT_FACTOR": f"{scaled(1):g}",
     }
     uid = None if user == "me" else NOBODY

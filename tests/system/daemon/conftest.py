@@ -233,6 +233,7 @@ def place_in(root: Path, **variables: str) -> Iterator[Place]:
         **UNHURRIED_VARIABLES,
         # There may be an `sbatch` on this machine, and the default would be to ask it for nodes.
         "CELLWRIGHT_RUN_MODE": "local",
+        "CELLWRIGHT_MAX_SESSION_MEMORY": "512MB",
         **variables,
     }
     place = Place(root, environment)
