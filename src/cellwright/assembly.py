@@ -279,6 +279,7 @@ def _policy(settings: Settings) -> Policy:
         cell_seconds=settings.cell_timeout_s,
         disk_bytes=settings.max_session_disk,
         disk_files=settings.max_session_files,
+        gpus=settings.gpus,
         network="proxy" if _opening(settings) is not None else "off",
         read=tuple(str(path) for path in settings.read_paths),
         write=tuple(str(path) for path in settings.write_paths),

@@ -215,7 +215,7 @@ def lock(plan: dict[str, Any], owner: tuple[int, int], keep: list[int]) -> None:
         local_network=plan["namespaces"],
         listens=not plan.get("bound"),
         # Where a group counts the session's memory, nothing of it is out of sight.
-        shares_memory=plan["counted"],
+        shares_memory=plan["counted"] or plan.get("shares_memory", False),
     )
 
 

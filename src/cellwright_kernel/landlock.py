@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from cellwright_kernel._syscalls import invoke
 
 __all__ = [
+    "DEVICE",
     "LIST",
     "OWN_PROCESS",
     "READ",
@@ -37,6 +38,8 @@ LIST = READ_DIR
 READ = EXECUTE | READ_FILE_BIT | READ_DIR
 READ_FILE = READ_FILE_BIT
 WRITE_FILE = READ_FILE_BIT | WRITE_FILE_BIT
+DEVICE = WRITE_FILE | IOCTL_DEV
+"""A device that is driven by requests, such as a GPU. Other devices take none."""
 WRITE = 0xFFFF & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV)
 SOCKETS = READ_FILE_BIT | READ_DIR | MAKE_SOCK
 """A directory in which sockets can be made, and nothing else: no file to fill it, no link to lead elsewhere."""

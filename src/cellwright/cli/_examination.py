@@ -25,6 +25,7 @@ from cellwright.errors import CellwrightError
 from cellwright.hosts.server import machine_memory
 from cellwright.kernels import find_project_python
 from cellwright.kernels.deno import find_deno
+from cellwright.sandbox.gpus import find_gpus, gpu_memory
 from cellwright.sandbox.policy import memory_share
 from cellwright.sandbox.probe import try_isolation
 from cellwright.settings import Settings, examine_settings, load_settings
@@ -87,6 +88,7 @@ def examine() -> Iterator[Finding]:
     yield _project(settings.root)
     yield _fork_server(settings)
     yield _isolation(unsafe=settings.unsafe_no_sandbox, namespaces=settings.sandbox_namespaces)
+    yield _gpus(settings.gpus)
     yield _storage(settings.storage)
     yield from _slurm(settings.slurm_command_timeout_s)
     yield _typescript()
@@ -156,6 +158,17 @@ def _isolation(*, unsafe: bool, namespaces: bool) -> Finding:
         fix = "; ".join((*found.remedies, "or run unconfined with --unsafe-no-sandbox"))
         return Finding("isolation", "failed", detail, fix)
     return Finding("isolation", "ok", detail, "; ".join(found.remedies) or None)
+
+
+def _gpus(choice: str) -> Finding:
+    """The GPUs that sessions on this machine may use, with what their drivers tell of them."""
+    found = find_gpus(choice, os.environ)
+    if not found:
+        why = "switched off by gpus" if choice == "off" else "none here that this user may use"
+        return Finding("gpus", "ok", why)
+    told = gpu_memory(found)
+    detail = "; ".join(f"{name} ({told[name]})" if name in told else name for name in found.names)
+    return Finding("gpus", "ok", f"{detail}: code in sessions drives them (gpus)")
 
 
 def _notebook_outside_projects(storage: Path) -> Path:

@@ -371,6 +371,7 @@ _WORDS = {
     "cell_seconds": "cell_s",
     "disk_bytes": "disk",
     "network": "network",
+    "gpus": "gpus",
     "read": "read_paths",
     "write": "write_paths",
 }
@@ -388,6 +389,7 @@ class SessionLimits(BaseModel):
     cpus: float | None = None
     cell_s: float | None = None
     network: Literal["off"] | None = None
+    gpus: Literal["off"] | None = None
     read_paths: tuple[str, ...] | None = Field(default=None, max_length=100)
     write_paths: tuple[str, ...] | None = Field(default=None, max_length=100)
 

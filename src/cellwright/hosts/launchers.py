@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -44,6 +45,7 @@ from cellwright.kernels import (
     TypeChecker,
     prepare_interpreter,
 )
+from cellwright.sandbox.gpus import find_gpus
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.probe import try_isolation
 from cellwright.sandbox.proxy import Opening
@@ -223,6 +225,7 @@ class Launchers:
             caches=await anyio.to_thread.run_sync(self._caches.shown),
             opening=options.opening,
             groups=found.groups,
+            gpus=await anyio.to_thread.run_sync(find_gpus, options.policy.gpus, os.environ),
         )
 
     async def seen_layers(self, names: Sequence[str], options: HostOptions) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from cellwright.errors import KernelStartError
 from cellwright.sandbox.cgroups import Groups
+from cellwright.sandbox.gpus import NO_GPUS, Gpus, show_gpus
 from cellwright.sandbox.policy import (
     CACHES,
     PACKAGES,
@@ -55,6 +56,8 @@ class Isolation:
     """How far the network is open, if it is."""
     groups: Groups | None = None
     """Where kernels of tier A get a group each."""
+    gpus: Gpus = NO_GPUS
+    """The devices of kernels whose policy lets them use any."""
 
     def under(self, policy: Policy | None) -> Isolation:
         """The same for a session whose code may do less."""
@@ -73,6 +76,10 @@ class Isolation:
     def stands_by(self) -> bool:
         """Whether a kernel can be confined before its session is known."""
         return self.tier in ("A", "B")
+
+    @property
+    def _own_gpus(self) -> Gpus:
+        return self.gpus if self.policy.gpus != "off" else NO_GPUS
 
     def seen_layers(self, names: Sequence[str]) -> tuple[str, ...]:
         """Layers of packages as a kernel sees them."""
@@ -93,6 +100,7 @@ class Isolation:
         if not self.stands_by:
             temporary = str(directory / "tmp")
             allowed |= {"HOME": temporary, "TMPDIR": temporary}
+        allowed |= dict(self._own_gpus.environment)
         return allowed | (proxy_environment(PROXY_PORT) if self.has_proxy else {})
 
     def plan(
@@ -109,7 +117,7 @@ class Isolation:
         plan = self._plan(readable, environment, directory, workspace, known=known, shared=shared)
         if shared is not None:
             plan["owner"] = shared.owner
-        return plan
+        return show_gpus(plan, self._own_gpus)
 
     def _plan(
         self,

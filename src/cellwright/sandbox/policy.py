@@ -58,6 +58,8 @@ class Policy:
     temporary_bytes: int = 64 << 20
     shared_memory_bytes: int = 64 << 20
     network: NetworkAccess = "off"
+    gpus: str = "off"
+    """``auto``, ``off`` or the numbers of GPUs, such as ``0,2``."""
     read: tuple[str, ...] = ()
     """Paths beyond the project that may be read."""
     write: tuple[str, ...] = ()
@@ -75,6 +77,7 @@ class Narrowing:
     cell_seconds: float | None = None
     disk_bytes: int | None = None
     network: Literal["off"] | None = None
+    gpus: Literal["off"] | None = None
     read: tuple[str, ...] | None = None
     """Which of the operator's paths to keep."""
     write: tuple[str, ...] | None = None
@@ -91,10 +94,14 @@ SETTINGS = {
     "cell_seconds": "cell_timeout_s",
     "disk_bytes": "max_session_disk",
     "network": "network",
+    "gpus": "gpus",
     "read": "read_paths",
     "write": "write_paths",
 }
 """The operator's setting behind each limit that a session can narrow."""
+
+# What a session can only do without.
+_SWITCHES = ("network", "gpus")
 
 _MEGABYTE = 1 << 20
 
@@ -114,7 +121,7 @@ def narrowed(policy: Policy, narrowing: Narrowing) -> Policy:
     changes: dict[str, Any] = {}
     for name, asked in _asked(narrowing):
         given = getattr(policy, name)
-        if name == "network":
+        if name in _SWITCHES:
             changes[name] = asked
         elif isinstance(given, tuple):
             changes[name] = tuple(path for path in given if path in asked)
@@ -155,7 +162,7 @@ def refuse_wider(policy: Policy, narrowing: Narrowing) -> None:
         setting, given = SETTINGS[name], getattr(policy, name)
         if isinstance(given, tuple):
             _refuse_new_paths(setting, given, asked)
-        elif name != "network" and given is not None and asked > given:
+        elif name not in _SWITCHES and given is not None and asked > given:
             raise LimitReached(
                 f"{limit_text(name, asked)} was asked for, and the setting {setting} allows "
                 f"{limit_text(name, given)}",

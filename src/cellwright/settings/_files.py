@@ -31,6 +31,7 @@ _ONLY_THE_USER_SAYS = frozenset(
         "allowed_origins",
         "approved_npm_packages",
         "approved_packages",
+        "gpus",
         # A stranger's server would be sent the user's token, or shown the user's code.
         "jupyter_insecure_http",
         "jupyter_servers",

@@ -118,6 +118,16 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _gpu_numbers(value: Any) -> Any:
+    """Numbers of GPUs as one text, however they were written; anything else as it is, for whoever checks it."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        value = json.loads(value)
+    numbers = [value] if isinstance(value, int) and not isinstance(value, bool) else value
+    if isinstance(numbers, list | tuple):
+        return ",".join(map(str, numbers)) or "off"
+    return value.replace(" ", "") if isinstance(value, str) else value
+
+
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
 
 Text = Annotated[str | None, BeforeValidator(_text)]
@@ -388,6 +398,9 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
 
     max_session_cpus: float | None = Field(default=None, ge=0.05, le=1_024)
     """Processors that one session may use at once, for instance ``1.5``."""
+
+    gpus: Annotated[str, BeforeValidator(_gpu_numbers), Field(pattern=r"^(auto|off|\d+(,\d+)*)$")] = "auto"
+    """GPUs that code may use: ``"auto"`` is all that the user, or SLURM's step, may; ``"off"`` none; or numbers, ``[0, 2]``."""
 
     max_checkpoints: int = Field(default=8, ge=1, le=64)
     """Checkpoints that are kept of one session; the oldest is let go first, named ones last."""

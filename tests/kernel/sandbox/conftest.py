@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Require
+from tests.kernel.kernels.conftest import run_cell
+
+__all__ = ["let_others_in", "open_root", "opened_root", "run_cell"]
 
 
 @contextmanager
