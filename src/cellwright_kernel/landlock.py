@@ -16,6 +16,7 @@ __all__ = [
     "OWN_PROCESS",
     "READ",
     "READ_FILE",
+    "REWRITE",
     "SOCKETS",
     "WRITE",
     "WRITE_FILE",
@@ -38,6 +39,8 @@ LIST = READ_DIR
 READ = EXECUTE | READ_FILE_BIT | READ_DIR
 READ_FILE = READ_FILE_BIT
 WRITE_FILE = READ_FILE_BIT | WRITE_FILE_BIT
+REWRITE = WRITE_FILE_BIT | TRUNCATE
+"""A file that is there can be written anew, and by this rule not be read."""
 DEVICE = WRITE_FILE | IOCTL_DEV
 """A device that is driven by requests, such as a GPU. Other devices take none."""
 WRITE = 0xFFFF & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV)

@@ -71,7 +71,7 @@ def probe() -> dict[str, Any]:
     told: dict[str, Any] = {
         "ok": False,
         "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
-        "devices": sorted(name for name in os.listdir("/dev") if name.startswith("nvidia")),
+        "devices": _devices(),
         "gpus": [],
     }
     try:
@@ -93,6 +93,14 @@ def _name(driver: Driver, number: int) -> str:
     driver.call("cuDeviceGet", ctypes.byref(device), number)
     driver.call("cuDeviceGetName", name, len(name), device)
     return name.value.decode()
+
+
+def _devices() -> list[str] | None:
+    """What is in ``/dev`` of NVIDIA's; None where it may not be listed."""
+    try:
+        return sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
+    except PermissionError:
+        return None
 
 
 def _add(driver: Driver, told: dict[str, Any]) -> None:

@@ -41,7 +41,6 @@ _FACTS = (
     *("/sys/module/nvidia", "/sys/module/nvidia_uvm", "/sys/module/amdgpu"),
 )
 _LIBRARIES = ("/opt/rocm", "/opt/intel/oneapi", "/run/opengl-driver", "/etc/OpenCL", "/etc/vulkan")
-_ABOUT = ("/proc/driver/nvidia", "/proc/devices", "/proc/modules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +122,22 @@ def _said_by(command: list[str]) -> list[str]:
 
 
 def show_gpus(plan: dict[str, Any], gpus: Gpus) -> dict[str, Any]:
-    """A plan with devices in it: in the sandbox's own ``/dev`` where it has one, else as the machine has them."""
-    if not gpus:
+    """A plan with devices in it, in the sandbox's own ``/dev``.
+
+    Without namespaces there are none: CUDA wants a socket there that the sandbox refuses.
+    """
+    if not gpus or not plan["namespaces"]:
         return plan
     shown = [pair for pair in gpus.readable if pair[1] not in plan["rules"]["READ"]]
-    if plan["namespaces"]:
-        plan["mounts"] += [
-            {"kind": "bind", "from": source, "at": at, "write": True, "device": True}
-            for source, at in gpus.devices
-        ]
-        plan["mounts"] += [{"kind": "bind", "from": source, "at": at, "write": False} for source, at in shown]
-        plan["rules"]["DEVICE"] = [at for _, at in gpus.devices]
-        plan["rules"]["READ"] += [at for _, at in shown]
-    else:
-        plan["rules"]["DEVICE"] = [source for source, _ in gpus.devices]
-        plan["rules"]["READ"] += [*(source for source, _ in shown), *_ABOUT]
+    plan["mounts"] += [
+        {"kind": "bind", "from": source, "at": at, "write": True, "device": True}
+        for source, at in gpus.devices
+    ]
+    plan["mounts"] += [{"kind": "bind", "from": source, "at": at, "write": False} for source, at in shown]
+    plan["rules"]["DEVICE"] = [at for _, at in gpus.devices]
+    plan["rules"]["READ"] += [at for _, at in shown]
+    # CUDA names its threads, and gives up where it may not.
+    plan["rules"]["REWRITE"] = ["/proc"]
     plan["environment"] = dict(plan["environment"]) | dict(gpus.environment)
     # A driver's library shares pages with its device that are in no file.
     plan["shares_memory"] = True

@@ -99,17 +99,15 @@ def test_a_machine_without_any_shows_none(tmp_path: Path) -> None:
 
 def test_a_plan_has_devices_with_requests_and_nothing_else_that_can_be_written(machine: Path) -> None:
     gpus = find_gpus("2", {}, root=str(machine))
-    for before in (
-        sandbox_plan(Policy(), [], {}),
-        watched_plan(Policy(), [], {}, directories={"sockets": "/s", "temporary": "/t"}, writable=[]),
-    ):
-        written = list(before["rules"]["WRITE"])
-        plan = show_gpus(before, gpus)
-        prefix = "" if plan["namespaces"] else str(machine)
-        shared = [f"{prefix}/dev/{name}" for name in ("nvidiactl", "nvidia-uvm")]
-        assert plan["rules"]["DEVICE"] == [f"{prefix}/dev/nvidia2", *shared]
-        assert plan["rules"]["WRITE"] == written
-        assert plan["environment"]["CUDA_VISIBLE_DEVICES"] == "0"
+    before = sandbox_plan(Policy(), [], {})
+    written = list(before["rules"]["WRITE"])
+    plan = show_gpus(before, gpus)
+    assert plan["rules"]["DEVICE"] == ["/dev/nvidia2", "/dev/nvidiactl", "/dev/nvidia-uvm"]
+    assert plan["rules"]["REWRITE"] == ["/proc"]  # where CUDA names its threads
+    assert plan["rules"]["WRITE"] == written
+    assert plan["environment"]["CUDA_VISIBLE_DEVICES"] == "0"
+    watched = watched_plan(Policy(), [], {}, directories={"sockets": "/s", "temporary": "/t"}, writable=[])
+    assert "DEVICE" not in show_gpus(watched, gpus)["rules"]
     none = sandbox_plan(Policy(), [], {})
     assert "DEVICE" not in show_gpus(none, NO_GPUS)["rules"]
 
