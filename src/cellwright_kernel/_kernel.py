@@ -32,6 +32,7 @@ from cellwright_kernel._forksafety import stamp_written
 from cellwright_kernel._outputs import CappedSession
 from cellwright_kernel._profiler import Profiler
 from cellwright_kernel._shell_commands import PackageAdvice, run_command
+from cellwright_kernel._tracebacks import Fold, fold_lines, group_lines, shortened
 from cellwright_kernel._value_digests import digest_of, hidden_digest
 from cellwright_kernel.figuredigests import figure_facts
 
@@ -60,6 +61,9 @@ class Shell(ZMQInteractiveShell):
         """What SQL cells work on, once there was one."""
         self.exit_code: int | None = None
         """The running cell's script's, once it has ended (see ``scripts``)."""
+        self.shown_error: tuple[str, str] | None = None
+        """The name and the message of the last error that the running cell has shown."""
+        self._folds: list[Fold] = []
         super().__init__(*args, **kwargs)
 
     def init_user_ns(self) -> None:
@@ -85,10 +89,6 @@ class Shell(ZMQInteractiveShell):
 
     system = system_piped
 
-    def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
-        self.packages.add_to(exc_tuple[1] if exc_tuple else sys.exc_info()[1])
-        super().showtraceback(exc_tuple, *args, **kwargs)
-
     def init_display_formatter(self) -> None:
         self.display_formatter = DigestingFormatter(parent=self)
         configurables: Any = self.configurables
@@ -104,6 +104,30 @@ class Shell(ZMQInteractiveShell):
             # Otherwise an error that cannot even be shown would leave none.
             if result is not None:
                 self.last_execution_result = result
+
+    def showtraceback(self, exc_tuple: Any = None, *args: Any, **options: Any) -> None:
+        """Show an exception without our own frames."""
+        kind, error, traceback = exc_tuple or sys.exc_info()
+        self.packages.add_to(error)
+        with shortened(error) as self._folds:
+            if error is not None and traceback is not None:
+                exc_tuple = self._get_exc_info((kind, error, error.__traceback__))
+            if (lines := group_lines(error)) is not None:
+                self._showtraceback(kind, error, lines)
+            else:
+                super().showtraceback(exc_tuple, *args, **options)
+        if error is not None:
+            sys.last_traceback = traceback
+
+    def _format_exception_for_storage(self, exception: BaseException, *_: Any, **__: Any) -> dict[str, Any]:
+        # Upstream formats all of it a second time, for a magic that exports a notebook.
+        name, message = self.shown_error or (type(exception).__name__, "")
+        return {"ename": name, "evalue": message, "traceback": self._last_traceback or []}
+
+    def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:  # upstream's signature
+        self.shown_error = etype.__name__, str(evalue)
+        super()._showtraceback(etype, evalue, fold_lines(stb, self._folds))
+        self._folds = []
 
     def init_history(self) -> None:
         super().init_history()
@@ -244,7 +268,7 @@ class Kernel(IPythonKernel):
         """Run a cell; an interrupt that arrives after its code still gets a reply."""
         shell: Any = self.shell
         # One that ends in no regular way leaves no result, and must not be told that of the one before.
-        shell.last_execution_result = None
+        shell.last_execution_result = shell.shown_error = None
         shell.profiler.begin()
         try:
             reply: dict[str, Any] = await super().do_execute(
@@ -257,6 +281,9 @@ class Kernel(IPythonKernel):
                 cell_id=cell_id,
             )
             shell.interrupts.code_ended()
+            if reply.get("ename") == "NoneType" and shell.shown_error is not None:
+                # The code ran well, and its value could not be shown.
+                reply["ename"], reply["evalue"] = shell.shown_error
         except KeyboardInterrupt:
             shell.interrupts.code_ended()
             reply = {

@@ -6,6 +6,7 @@ Every race between a reply, a time-out, a cancellation and a death is settled he
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, assert_never
@@ -35,6 +36,7 @@ __all__ = [
     "Timer",
     "WentIdle",
     "advance",
+    "stopped_as",
 ]
 
 # The kernel sends its reply and its idle status on two sockets; once one is here the other is due, unless the kernel is
@@ -310,6 +312,8 @@ def _host_ends(queue: Queue, why: str) -> Step:
 
 def _finish(queue: Queue, running: Running, reply: dict[str, Any]) -> Step:
     state = _final_state(running, reply)
+    if state == "timeout":  # also where the code caught the interrupt
+        reply = stopped_as(running, reply) | {"status": "error"}
     return _go_on(queue, running, End(running.job.execution_id, state, reply, _reason(running)))
 
 
@@ -347,6 +351,35 @@ def _final_state(running: Running, reply: dict[str, Any]) -> ExecutionState:
             assert_never(running.stopping)
 
 
+_INTERRUPTS = frozenset({"KeyboardInterrupt", "InterruptException", "interrupt"})
+"""What kernels raise where they are interrupted: Python and Deno, Julia, R."""
+
+_TERMINAL_COLOUR = r"(?:\x1b\[[\d;]*m)*"
+
+
+def stopped_as(running: Running, error: dict[str, Any]) -> dict[str, Any]:
+    """An error, or a reply, of a cell; for one that ran out of time a ``TimeoutError`` in place of the interrupt.
+
+    An error of another kind that came while it was stopped stays as it is.
+    """
+    raised = error.get("ename") or ""
+    if running.stopping != "timeout" or (raised and raised not in _INTERRUPTS):
+        return error
+    evalue = f"the cell ran longer than {running.job.timeout_s:g} s"
+    lines = [_renamed(line, raised, evalue) for line in error.get("traceback") or ()] if raised else []
+    return {**error, "ename": "TimeoutError", "evalue": evalue, "traceback": lines}
+
+
+def _renamed(line: str, raised: str, evalue: str) -> str:
+    """A line of a traceback that begins with the name of what was raised, as its heading or as its last line."""
+    named = rf"({_TERMINAL_COLOUR}){re.escape(raised)}\b(?P<end>{_TERMINAL_COLOUR}(:.*)?$)?"
+    found = re.match(named, line, re.DOTALL)
+    if found is None:
+        return line
+    told = f"{found[1]}TimeoutError"
+    return f"{told}: {evalue}" if found["end"] is not None else told + line[found.end() :]
+
+
 def _cause(running: Running) -> str:
     match running.stopping:
         case "timeout":
@@ -373,7 +406,10 @@ def _end_of_killed(running: Running, message: str) -> End:
     # A kernel that we killed for not stopping is the end of a time-out or a cancellation, not a crash.
     state = _final_state(running, {}) if running.killed else "died"
     # What ends its host is the reason also where the kernel had to be ended before it had stopped.
-    return End(running.job.execution_id, state, running.reply, running.why or message)
+    reply = running.reply
+    if state == "timeout":
+        reply = stopped_as(running, reply or {}) | {"status": "error"}
+    return End(running.job.execution_id, state, reply, running.why or message)
 
 
 def _reason(running: Running) -> str | None:

@@ -379,6 +379,8 @@ class KernelRunner:
                 self._went_idle(message.parent_id)
         elif message.kind in OUTPUTS and (budget := self._budgets.get(message.parent_id)) is not None:
             kind, content = output_of(message.kind, message.content)
+            if kind == "error" and (running := self._queue.running) is not None:
+                content = _stopped_as(running, message.parent_id, content)
             if budget.admit(kind, content):
                 self._tell(Output(message.parent_id, kind, content))
 
@@ -641,6 +643,15 @@ def output_of(kind: str, content: bytes) -> tuple[str, bytes]:
             f"[cellwright: a {kind} message of the kernel was left out, for it is none: {str(error)[:200]}]\n"
         )
         return "stream", msgspec.json.encode({"name": "stderr", "text": words})
+
+
+def _stopped_as(running: _cell_queue.Running, execution_id: str, content: bytes) -> bytes:
+    """An error's content, told as a time-out where the running cell is stopped for that."""
+    if running.stopping != "timeout" or running.job.execution_id != execution_id:
+        return content
+    error = _decode_whole(content)
+    told = _cell_queue.stopped_as(running, error)
+    return content if told is error else msgspec.json.encode(told)
 
 
 def _checked(kind: str, content: bytes) -> bytes:

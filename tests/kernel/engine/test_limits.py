@@ -7,6 +7,7 @@ import pytest
 from cellwright import Engine
 from cellwright.errors import LimitReached
 from cellwright.hosts.server import machine_memory
+from cellwright.notebook.outputs import TERMINAL_CODES
 from cellwright.sandbox.policy import memory_share
 from tests.kernel.engine.conftest import OpenEngine
 from tests.waiting import fail_after
@@ -21,6 +22,13 @@ async def test_a_cell_over_its_time_is_interrupted_and_the_kernel_keeps_its_stat
     with fail_after():
         assert (await execution.wait()).state == "timeout"
     assert "cell_timeout_s" in (execution.reason or "")
+    # It is told as what it is, without the frames of what stopped it.
+    assert execution.error is not None
+    assert execution.error["ename"] == execution.outputs[0]["ename"] == "TimeoutError"
+    shown = TERMINAL_CODES.sub("", "\n".join(execution.outputs[0]["traceback"]))
+    assert shown.endswith("TimeoutError: the cell ran longer than 0.2 s")
+    assert "cellwright_kernel" not in shown
+    assert "KeyboardInterrupt" not in shown
     again = await (await session.execute_code("x")).wait()
     assert (again.text, again.generation) == ("1\n", 1)
 

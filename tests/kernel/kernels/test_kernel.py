@@ -30,6 +30,36 @@ async def test_an_error_is_a_reply_and_the_kernel_goes_on(kernel: Any, run_cell:
     assert (await run_cell(kernel, "'alive'")).result == "'alive'"
 
 
+async def test_a_traceback_folds_recursions_and_tells_groups_and_values_that_cannot_be_shown(
+    kernel: Any, run_cell: Any
+) -> None:
+    deep = await run_cell(
+        kernel,
+        "def even(n): return odd(n + 1)\ndef odd(n): return even(n + 1)\n"
+        "try:\n    even(0)\nexcept RecursionError as deep:\n    raise ValueError('too deep') from deep",
+    )
+    shown = "\n".join(deep.of("error")[0]["traceback"])
+    assert "more rounds of even, odd …]" in shown
+    assert len(shown.splitlines()) < 60
+    assert deep.reply["ename"] == "ValueError"
+    frames = await run_cell(
+        kernel, "import sys, traceback\nlen(traceback.extract_tb(sys.last_value.__cause__.__traceback__))"
+    )
+    assert int(frames.result) > 500  # a debugger finds them all
+
+    both = await run_cell(kernel, "raise ExceptionGroup('both', [ValueError('a'), KeyError('b')])")
+    (group,) = both.of("error")
+    assert group["ename"] == "ExceptionGroup"
+    assert "ValueError: a" in group["traceback"][0]
+    assert "IPython" not in group["traceback"][0]
+
+    unshown = await run_cell(kernel, "class Odd:\n    def _repr_html_(self):\n        return missing\nOdd()")
+    assert (unshown.reply["ename"], unshown.reply["evalue"]) == (
+        "NameError",
+        "name 'missing' is not defined",
+    )
+
+
 async def test_top_level_await_works(kernel: Any, run_cell: Any) -> None:
     assert (await run_cell(kernel, "import asyncio\nawait asyncio.sleep(0, 'slept')")).result == "'slept'"
 

@@ -22,6 +22,7 @@ class Kernel:
     queue: _cell_queue.Queue = field(default_factory=_cell_queue.Queue)
     sent: list[str] = field(default_factory=list)
     ended: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, tuple[object, object]] = field(default_factory=dict)
     interrupts: int = 0
     kills: int = 0
     takes_up: bool = True
@@ -35,9 +36,11 @@ class Kernel:
                         self.sent.append(job.execution_id)
                         if self.takes_up:
                             self.happen(_cell_queue.Began(job.execution_id))
-                    case _cell_queue.End(execution_id, state):
+                    case _cell_queue.End(execution_id, state, reply):
                         assert execution_id not in self.ended, "an execution ends once"
                         self.ended[execution_id] = state
+                        if reply is not None and reply["status"] == "error":
+                            self.errors[execution_id] = reply["ename"], reply["evalue"]
                     case _cell_queue.SendInterrupt():
                         self.interrupts += 1
                     case _cell_queue.Kill():
@@ -122,6 +125,22 @@ def test_code_that_ignores_the_interrupt_is_killed_once_and_its_end_is_the_time_
     )
     assert kernel.kills == 1
     assert kernel.happen(_cell_queue.Died("killed")).ended == {"a": "timeout", "b": "interrupted"}
+
+
+def test_a_time_out_is_a_timeout_error_however_the_code_ended() -> None:
+    over = (run("a"), _cell_queue.Expired("cell", "a"))
+    told = {"a": ("TimeoutError", "the cell ran longer than 30 s")}
+    for ename in ("KeyboardInterrupt", "InterruptException", "interrupt"):
+        reply = {"status": "error", "ename": ename, "evalue": "", "traceback": []}
+        assert Kernel().happen(*over).finish("a", reply).errors == told
+    assert Kernel().happen(*over).finish("a", OK).errors == told
+    killed = Kernel().happen(*over, _cell_queue.Expired("grace", "a"), _cell_queue.Died("killed"))
+    assert killed.errors == told
+    assert Kernel().happen(*over).finish("a", FAILED).errors == {"a": ("ValueError", "no")}
+    stopped = {"status": "error", "ename": "KeyboardInterrupt", "evalue": ""}
+    assert Kernel().happen(run("a"), _cell_queue.Cancelled("a")).finish("a", stopped).errors == {
+        "a": ("KeyboardInterrupt", "")
+    }
 
 
 def test_a_second_stop_does_not_interrupt_the_clean_up_of_the_first() -> None:
