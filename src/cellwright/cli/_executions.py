@@ -222,11 +222,7 @@ def _show(run: dict[str, Any]) -> None:
                 typer.echo()
     if run.get("stderr"):
         typer.echo(run["stderr"], err=True, nl=False)
-    error = run.get("error")
-    if isinstance(error, dict):
-        trace = error.get("traceback")
-        text = "\n".join(trace) if isinstance(trace, list) else trace
-        typer.echo(text or f"{error.get('ename')}: {error.get('evalue')}", err=True)
+    _show_error(run)
     if run.get("status") != "ok":
         reason = f": {run['reason']}" if run.get("reason") else ""
         typer.echo(
@@ -235,6 +231,17 @@ def _show(run: dict[str, Any]) -> None:
     for told in (run.get("note"), *_of_the_kernel(run)):
         if told:
             typer.echo(f"note: {in_commands(told)}", err=True)
+
+
+def _show_error(run: dict[str, Any]) -> None:
+    """The error of a cell, and what the fixers say of it."""
+    error, hint = run.get("error"), run.get("hint")
+    if isinstance(error, dict):
+        trace = error.get("traceback")
+        text = "\n".join(trace) if isinstance(trace, list) else trace
+        typer.echo(text or f"{error.get('ename')}: {error.get('evalue')}", err=True)
+    if isinstance(hint, dict):
+        typer.echo("\n".join(filter(None, [f"hint: {hint.get('message')}", hint.get("diff")])), err=True)
 
 
 def _of_the_kernel(run: dict[str, Any]) -> list[str]:

@@ -243,9 +243,13 @@ class Runs:
         known = (*self._newest.values(), *self._ending)
         return next((run for run in known if run.id == execution_id), None)
 
+    def newest(self, cell_id: str) -> Execution | None:
+        """The newest execution of a cell, as far as it ran since the engine was opened."""
+        return self._newest.get(cell_id)
+
     def late_outputs(self, cell_id: str) -> list[dict[str, Any]]:
         """What was said in the name of a cell after its newest execution had ended."""
-        newest = self._newest.get(cell_id)
+        newest = self.newest(cell_id)
         return newest.late_outputs if newest is not None else []
 
     def adopt(self, execution: Execution) -> None:

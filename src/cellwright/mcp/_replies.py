@@ -28,6 +28,7 @@ from cellwright.mcp.outputs import (
     session_uri,
     size,
 )
+from cellwright.plans.hints import MAX_HINT_TOKENS, Hint, hints_of
 from cellwright.sandbox.files import quoted_path
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
 
@@ -37,6 +38,7 @@ __all__ = [
     "executions_json",
     "executions_text",
     "gather",
+    "hint_text",
     "last_line",
     "rendered",
 ]
@@ -71,6 +73,8 @@ async def execution_reply(
     if response_format == "json":
         found = executions_json(executions, cell_id=cell_id or executions[-1].cell_id, max_tokens=max_tokens)
         found |= _files_json(executions)
+        if (hint := await _hint(call, session, executions)) is not None:
+            found["hint"] = hint.as_json()
         if news := _news(call, session, known, executions):
             found["context"] = news
         if call.notes:
@@ -80,11 +84,28 @@ async def execution_reply(
     text, images = await rendered(call, executions, max_tokens=max_tokens)
     lines = [
         text,
+        *await hint_text(call, session, executions),
         *_files_text(executions),
         *_next_calls(executions),
         *_news(call, session, known, executions),
     ]
     return Reply("\n".join(lines), images)
+
+
+async def hint_text(call: Call, session: Session, executions: Sequence[Execution]) -> list[str]:
+    """What the fixers say of the execution that failed: a line, or none."""
+    hint = await _hint(call, session, executions)
+    if hint is None:
+        return []
+    install = f" package_install({json.dumps(hint.packages)})" if hint.packages else ""
+    named = bool(install) and "package_install" in call.shared.tools
+    fits = len(hint.line + install) <= MAX_HINT_TOKENS * CHARACTERS_PER_TOKEN
+    return [clean(hint.line + (install if named and fits else ""))]
+
+
+async def _hint(call: Call, session: Session, executions: Sequence[Execution]) -> Hint | None:
+    failed = next((execution for execution in reversed(executions) if execution.state == "error"), None)
+    return await hints_of(call.engine).of(session, failed) if failed is not None else None
 
 
 async def rendered(

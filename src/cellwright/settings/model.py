@@ -414,6 +414,9 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     plan_backoff_s: float = Field(default=1, ge=0, le=60)
     """How long a plan waits before it tries a failed network again; doubled each time."""
 
+    error_hints: bool = True
+    """Whether a failed cell is answered with a hint of the fixers."""
+
     allow_network: bool = False
     """Whether code may reach every public host: another word for ``network = "open"``."""
 

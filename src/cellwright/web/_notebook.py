@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -24,6 +24,7 @@ from cellwright.notebook.cells import CellRecord
 from cellwright.notebook.document import Comment, comments_of, with_comment, without_comment
 from cellwright.notebook.languages import canonical_language, cell_metadata
 from cellwright.people import may
+from cellwright.plans.hints import Hint, hints_of
 from cellwright.plans.reports import plan_in
 from cellwright.web import _outputs
 from cellwright.web._live import Change, LiveResponse, Parts
@@ -107,8 +108,11 @@ class Following:
         for name, template in ((cell_part, "cell.html"), (outputs_part, "cell_outputs.html")):
             prefix = name("")
             if part.startswith(prefix):
-                view = cell_view(session, part.removeprefix(prefix))
-                return render(template, session=session, cell=view) if view is not None else None
+                cell_id = part.removeprefix(prefix)
+                if (view := cell_view(session, cell_id)) is None:
+                    return None
+                hint = await _hint(self._engine, session, cell_id)
+                return render(template, session=session, cell=replace(view, hint=hint))
         return None
 
 
@@ -238,6 +242,8 @@ class CellView:
     late: tuple[Shown, ...] = ()
     """What was said in its name after its last run had ended."""
     comments: tuple[Comment, ...] = ()
+    hint: Hint | None = None
+    """What the fixers say of its last run, where that failed."""
 
     @property
     def lines(self) -> int:
@@ -245,14 +251,20 @@ class CellView:
         return min(max(self.source.count("\n") + 2, 3), 40)
 
 
-def cell_views(session: Session) -> list[CellView]:
-    """Every cell, in order."""
-    return list(_views(session))
+async def cell_views(engine: Engine, session: Session) -> list[CellView]:
+    """Every cell, in order, with the hints for those that failed."""
+    return [replace(view, hint=await _hint(engine, session, view.id)) for view in list(_views(session))]
 
 
 def cell_view(session: Session, cell_id: str) -> CellView | None:
     """One cell; None where it is gone."""
     return next(_views(session, only=cell_id), None)
+
+
+async def _hint(engine: Engine, session: Session, cell_id: str) -> Hint | None:
+    """What the fixers say of a cell that has failed; they look at it while its kernel still knows why."""
+    newest = session.runs.newest(cell_id)
+    return await hints_of(engine).of(session, newest) if newest is not None else None
 
 
 def _views(session: Session, only: str | None = None) -> Iterator[CellView]:
@@ -549,7 +561,7 @@ async def _notebook(request: PageRequest) -> Response:
         "notebook.html",
         title=session.name,
         session=session,
-        cells=cell_views(session),
+        cells=await cell_views(request.engine, session),
         panels=PANELS,
         seq=seq,
     )

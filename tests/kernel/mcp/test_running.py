@@ -12,6 +12,7 @@ from PIL import Image
 
 from cellwright import Engine, Event, Execution
 from cellwright.mcp import McpServer
+from cellwright.web._notebook import follow
 from tests.kernel.mcp.conftest import (
     PACE,
     Connect,
@@ -45,6 +46,43 @@ async def test_a_cell_that_prints_nothing_says_so(client: Client) -> None:
     text = await read(client, "cell_add_and_run", session_id=session, content="pass")
     assert "| ok |" in text
     assert text.endswith("outputs: none")
+
+
+async def test_a_failed_cell_is_answered_with_what_the_fixers_know_unless_that_is_turned_off(
+    client: Client, engine: Engine
+) -> None:
+    session = await new_session(client)
+    given = "table = {'region': 1, 'revenue': 2}\nnumbers = [1, 2, 3]"
+    await read(client, "cell_add_and_run", session_id=session, content=given)
+
+    async def hint(content: str) -> str:
+        text = await read(client, "cell_add_and_run", session_id=session, content=content)
+        return next((line for line in text.splitlines() if line.startswith("hint: ")), "")
+
+    near = await hint("table['revenu']")
+    assert near == "hint: did you mean `table['revenue']`? `table` has no key 'revenu', but 'revenue'."
+    assert (await hint("print(nubmers)")).startswith("hint: did you mean `print(numbers)`?")
+    assert (await hint("import seaborn")).endswith('is approved. package_install(["seaborn"])')
+    assert "`numbers` has 3 elements" in await hint("numbers[3]")
+    assert len(await hint(f"table['{'revenu' * 50}']")) <= 160
+    assert not await hint("raise RuntimeError('nobody knows')")
+
+    told = await ask(
+        client, "cell_add_and_run", session_id=session, content="numbers.push(3)", response_format="json"
+    )
+    assert told["hint"]["certain"] is True
+    assert told["hint"]["diff"].endswith("-numbers.push(3)\n+numbers.append(3)")
+    # A person sees the same on the page, also after the next cell has run.
+    await read(client, "cell_add_and_run", session_id=session, content="1")
+    held = engine.session(session)
+    shown = await follow(engine, held).render(f"cell-{told['cell_id']}", engine.last_event)
+    assert "did you mean `numbers.append(3)`?" in (shown or "")
+
+    before, engine.settings = engine.settings, engine.settings.model_copy(update={"error_hints": False})
+    try:
+        assert not await hint("table['revenu']")
+    finally:
+        engine.settings = before
 
 
 async def test_a_plot_comes_as_a_picture_of_512_pixels_without_a_structured_form(client: Client) -> None:

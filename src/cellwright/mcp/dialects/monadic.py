@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from cellwright.engine import Execution, Session
 from cellwright.mcp._arguments import Arguments, Content
-from cellwright.mcp._replies import rendered
+from cellwright.mcp._replies import hint_text, rendered
 from cellwright.mcp._waits import run_and_wait
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.dialects._indices import LONG_MS, cell_at
@@ -106,7 +106,8 @@ async def _add(call: Call, session: Session, cells: list[NewCell], *, run: bool,
 
     executions = await run_and_wait(call, session.id, submit, wait_ms=None)
     text, images = await rendered(call, executions)
-    return Reply("\n".join(filter(None, [before, said, text])), images)
+    hint = await hint_text(call, session, executions)
+    return Reply("\n".join(filter(None, [before, said, text, *hint])), images)
 
 
 class OfCell(Arguments):
