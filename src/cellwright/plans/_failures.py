@@ -69,6 +69,8 @@ class Proposal:
     packages: tuple[str, ...] = ()
     """Approved distributions to install first."""
     certain: bool = False
+    alternatives: tuple[str, ...] = ()
+    """Other sources that are as likely as ``source``: a plan tries each in a branch, against the step's checks."""
 
     @property
     def applies(self) -> bool:

@@ -102,11 +102,13 @@ class Hints:
 
 
 def _hint(failure: Failure, proposal: Proposal) -> Hint:
+    # Of several that are as likely, none is what was meant.
+    source = proposal.source if not proposal.alternatives else None
     return Hint(
         proposal.fixer,
         cut_tail(proposal.reason, _MAX_REASON),
         certain=proposal.applies,
-        diff=(diff_of(failure.source, proposal.source) or None) if proposal.source is not None else None,
+        diff=(diff_of(failure.source, source) or None) if source is not None else None,
         packages=proposal.packages,
     )
 

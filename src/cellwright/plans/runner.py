@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import unified_diff
+from functools import partial
 
 import anyio
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from cellwright.errors import CellwrightError
 from cellwright.notebook import CellMetadataSet, Document
 from cellwright.notebook.python_names import cell_names
 from cellwright.plans import _machine
+from cellwright.plans._candidates import TryOut, choose
 from cellwright.plans._cells import keeping_changes
 from cellwright.plans._failures import Adviser, Elsewhere, Failure, Proposal
 from cellwright.plans._machine import (
@@ -41,7 +43,7 @@ from cellwright.plans._machine import (
 from cellwright.plans.checks import check_source, output_appears, told
 from cellwright.plans.error_classes import classify
 from cellwright.plans.findings import diagnosed, go_back, install_for, surroundings_of
-from cellwright.plans.fixers import Fixer, propose
+from cellwright.plans.fixers import Fixer, considered
 from cellwright.plans.model import MAX_NOTICES, Attempt, Check, Plan, Todo
 
 __all__ = ["Fixers", "PlanRun", "diff_of", "missing_cells"]
@@ -57,10 +59,15 @@ class Fixers:
     fixers: tuple[Fixer, ...]
     advisers: tuple[Adviser, ...] = ()
 
-    async def propose(self, failure: Failure) -> Proposal | None:
-        """The first proposal that can be applied, else the first suggestion there is."""
+    async def propose(self, failure: Failure, try_out: TryOut | None = None) -> Proposal | None:
+        """The first proposal that can be applied, else the first suggestion there is.
+
+        ``try_out`` is asked about the candidates where no fixer is certain, before any adviser is.
+        """
         # A long cell with many mistakes may take seconds, for which nobody else should wait.
-        found = await anyio.to_thread.run_sync(propose, failure, self.fixers)
+        found, likely = await anyio.to_thread.run_sync(considered, failure, self.fixers)
+        if try_out is not None and likely:
+            found = await try_out(failure, likely) or found
         for adviser in self.advisers:
             if found is not None and found.applies:
                 break
@@ -282,11 +289,13 @@ class PlanRun:
 
     async def _propose(self, todo: Todo) -> Event:
         failure = await self._trial.failure(todo, self.plan)
-        found = await self._fixers.propose(failure) if failure is not None else None
+        try_out = partial(self._try_out, todo) if todo.checks else None
+        found = await self._fixers.propose(failure, try_out) if failure is not None else None
         at, count = time.time(), self._session.runs.count
         if found is None or failure is None:
             return _machine.Proposed(at, count)
-        diff = diff_of(failure.source, found.source) if found.source is not None else None
+        several = bool(found.alternatives)
+        diff = diff_of(failure.source, found.source) if found.source is not None and not several else None
         if not found.applies or (not diff and not found.packages):
             told = f"{found.reason}\n{diff}" if diff else found.reason
             return _machine.Proposed(at, count, fixer=found.fixer, reason=told)
@@ -299,6 +308,27 @@ class PlanRun:
             packages=found.packages,
             diff=diff,
         )
+
+    async def _try_out(self, todo: Todo, failure: Failure, proposals: Sequence[Proposal]) -> Proposal | None:
+        """Try what the fixers only suggest, from before the step; nothing is left of it."""
+        ran = todo.attempts[-1].execution_id
+        if not proposals or ran is None or len(todo.attempts) >= self._engine.settings.max_plan_attempts:
+            return None
+        if not failure.surroundings.has_checkpoint or failure.state != "error":
+            return None
+        checkpoint = self._engine.execution(ran).record.checkpoint
+        found: Proposal | None = None
+        async with anyio.create_task_group() as tasks:
+
+            async def stop() -> None:
+                await self._stopping.wait()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(stop)
+            with suppress(CellwrightError):  # no branch could be had
+                found = await choose(self._engine, self._session, checkpoint, todo, proposals)
+            tasks.cancel_scope.cancel()
+        return found
 
     async def _take_up(self) -> Next:
         """Where to go on with a plan that says it is running: what it was at is completed, or done again."""

@@ -104,6 +104,65 @@ async def test_checks_decide_and_leave_the_numbers_of_cells_alone(engine: Engine
     assert "y == 0" in plan.report.message
 
 
+SETUP = """
+items, table, ready = [10, 20, 30], {"units": 5}, True
+with open("sales.csv", "w") as file: file.write("a,b")
+"""
+
+
+def checked(code: str, check: str) -> TodoOutline:
+    return TodoOutline(code, code, (Check("expression", check),))
+
+
+async def test_what_is_only_likely_is_tried_in_branches_and_kept_where_the_check_holds(
+    engine: Engine,
+) -> None:
+    steps = (
+        TodoOutline("setup", SETUP),
+        checked("rows = open('sale.csv').read()", "rows == 'a,b'"),
+        checked("last = items[3]", "last == 30"),
+        checked("sold = table['unit']", "sold == 5"),
+        checked("number = int('12a')", "number == 298"),
+    )
+    planner, session = await planned(engine, Outline("candidates", steps))
+    before = {one.id for one in engine.sessions()}
+    plan = await run(planner, session)
+    assert plan.phase == "succeeded", plan.report
+    assert [session.cell(todo.id).source for todo in plan.todos[1:]] == [
+        "rows = open('sales.csv').read()",
+        "last = items[2]",
+        "sold = table['units']",
+        "number = int('12a', 16)",
+    ]
+    assert [todo.attempts[-1].fixer for todo in plan.todos[1:]] == ["missing_file", "bounds", "key", "value"]
+    told = [todo.attempts[-1].reason or "" for todo in plan.todos[1:]]
+    assert all("Tried in a branch from before the step: its checks hold." in one for one in told[:3])
+    assert told[3].endswith(
+        "Of 2 candidates tried in branches from before the step, only with this one its checks hold."
+    )
+    assert {one.id for one in engine.sessions()} == before
+
+
+@pytest.mark.parametrize(
+    ("code", "check", "says"),
+    [
+        ("last = items[3]", "ready", "has 3 elements"),  # it holds already, and so proves nothing
+        ("number = int('12a')", "number > 0", "its checks hold with 2 of them"),
+        ("last = items[3]", "last == 99", "its checks hold with none of them"),
+    ],
+)
+async def test_a_candidate_that_the_check_does_not_single_out_is_only_suggested(
+    engine: Engine, code: str, check: str, says: str
+) -> None:
+    steps = (TodoOutline("setup", SETUP), checked(code, check))
+    planner, session = await planned(engine, Outline("candidates", steps))
+    plan = await run(planner, session)
+    assert (plan.phase, len(plan.todos[1].attempts)) == ("stopped", 1)
+    assert session.cell(plan.todos[1].id).source == code
+    assert plan.report is not None
+    assert says in plan.report.suggestion
+
+
 async def test_a_certain_fix_runs_from_the_state_before_the_cell_and_is_recorded(engine: Engine) -> None:
     session = await engine.create("fixing")
     planner = Planner(engine, fixers=[mend("misspelt", "items")])

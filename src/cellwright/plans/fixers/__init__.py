@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from cellwright.plans._failures import Failure, Proposal
@@ -18,6 +19,7 @@ from cellwright.plans.fixers._attributes import (
     fix_misspelt_attribute,
     fix_retired_attribute,
 )
+from cellwright.plans.fixers._bounds import fix_index
 from cellwright.plans.fixers._callables import (
     fix_assigned_none,
     fix_call_of_module,
@@ -27,7 +29,7 @@ from cellwright.plans.fixers._callables import (
 )
 from cellwright.plans.fixers._columns import fix_column, fix_key, fix_query
 from cellwright.plans.fixers._imports import fix_missing_package, fix_misspelt_import, fix_moved_import
-from cellwright.plans.fixers._limits import suggest_bounds, suggest_check, suggest_less, suggest_zero
+from cellwright.plans.fixers._limits import suggest_check, suggest_less, suggest_zero
 from cellwright.plans.fixers._names import (
     fix_foreign_name,
     fix_missing_import,
@@ -37,8 +39,12 @@ from cellwright.plans.fixers._names import (
 from cellwright.plans.fixers._paths import fix_missing_directory, fix_missing_file
 from cellwright.plans.fixers._syntax import fix_syntax
 from cellwright.plans.fixers._tabular import fix_encoding, fix_header, fix_one_column, fix_separator
+from cellwright.plans.fixers._values import fix_date_format, fix_number, fix_truth, fix_unpacking
 
-__all__ = ["FIXERS", "Fixer", "propose"]
+__all__ = ["FIXERS", "MAX_CANDIDATES", "Fixer", "candidates", "considered", "propose"]
+
+MAX_CANDIDATES = 4
+"""How many sources are tried for one failure: each of them runs the cell."""
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +78,11 @@ FIXERS: tuple[Fixer, ...] = (
     fix_call_of_value,
     fix_missing_call,
     suggest_types,
-    suggest_bounds,
+    fix_index,
+    fix_number,
+    fix_date_format,
+    fix_truth,
+    fix_unpacking,
     suggest_zero,
     suggest_less,
     suggest_check,
@@ -82,13 +92,29 @@ FIXERS: tuple[Fixer, ...] = (
 
 def propose(failure: Failure, fixers: Sequence[Fixer] = FIXERS) -> Proposal | None:
     """The first proposal that can be applied; else the first that only suggests; None where nobody knows anything."""
+    return considered(failure, fixers)[0]
+
+
+def candidates(failure: Failure, fixers: Sequence[Fixer] = FIXERS) -> list[Proposal]:
+    """Every source that is only suggested, each as a proposal of its own, the likelier first."""
+    return considered(failure, fixers)[1]
+
+
+def considered(failure: Failure, fixers: Sequence[Fixer] = FIXERS) -> tuple[Proposal | None, list[Proposal]]:
+    """What ``propose`` and ``candidates`` find, with each fixer asked once; no candidates where one can be applied."""
     suggestion: Proposal | None = None
+    found: dict[str, Proposal] = {}
     for fixer in fixers:
         proposal = _asked(fixer, failure)
-        if proposal is not None and proposal.applies:
-            return proposal
+        if proposal is None:
+            continue
+        if proposal.applies:
+            return proposal, []
         suggestion = suggestion or proposal
-    return suggestion
+        if proposal.source is not None and not proposal.packages:
+            for source in (proposal.source, *proposal.alternatives):
+                found.setdefault(source, replace(proposal, source=source, alternatives=()))
+    return suggestion, list(found.values())[:MAX_CANDIDATES]
 
 
 def _asked(fixer: Fixer, failure: Failure) -> Proposal | None:

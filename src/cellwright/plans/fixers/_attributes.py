@@ -187,6 +187,9 @@ def fix_misspelt_attribute(failure: Failure) -> Proposal | None:
         column for column in (about.columns if about and about.columns else ()) if isinstance(column, str)
     ]
     known = {*(about.attributes if about else ()), *case.diagnosis.members.get(holder, ())}
+    if name.endswith("_") and not name.startswith("_") and "fit" in known:
+        reason = f"`{holder}.{name}` is there only after `{holder}.fit(…)`: fit it first."
+        return Proposal("unfitted", reason)
     if name in TYPOS and TYPOS[name] in known:
         reason = f"`{holder}` has no `{name}`, but `{TYPOS[name]}`."
         return case.proposal("misspelt_attribute", reason, missed.renamed(TYPOS[name]), certain=True)

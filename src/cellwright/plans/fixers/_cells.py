@@ -424,6 +424,12 @@ class Case:
             fixer, reason, source, packages, certain=certain and (source is not None or bool(packages))
         )
 
+    def choice(self, fixer: str, reason: str, *ways: Iterable[Edit]) -> Proposal:
+        """A suggestion of one source or several, each by its edits, of which none is certain before it was tried."""
+        edited = (self.cell.edited(edits) for edits in ways)
+        sources = list(dict.fromkeys(source for source in edited if source is not None))
+        return Proposal(fixer, reason, sources[0] if sources else None, alternatives=tuple(sources[1:]))
+
 
 def error_of(failure: Failure) -> Raised | None:
     """What a failure comes down to; None where that is not one thing."""

@@ -28,6 +28,8 @@ _UNDEFINED = re.compile(r"name '(?P<name>\w+)' is not defined")
 
 _SHOWN = 20
 
+_TRIED = 4
+
 _MAKING = frozenset(
     ["alias", "insert", "melt", "rename", "rename_axis", "reset_index", "set_axis", "to_frame", "unpivot"]
 )
@@ -45,6 +47,11 @@ def fix_column(failure: Failure) -> Proposal | None:
     if not wanted:
         return None
     nears = {name: nearest(name, columns) for name in wanted}
+    only = nears[wanted[0]] if len(wanted) == 1 else None
+    if only is not None and len(only.found) > 1:
+        ways = [_edits(case, subject.expression, wanted[0], each) for each in only.found[:_TRIED]]
+        told = _missing_column_text(subject.expression, wanted[0], only, columns)
+        return case.choice("column", told, *(ways if _only_asked_for(case, wanted[0]) else ()))
     edits: list[Edit] = []
     for name, near in (nears | _others(case, subject.expression, columns, wanted)).items():
         if near is not None and len(near.found) == 1:

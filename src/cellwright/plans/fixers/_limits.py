@@ -1,6 +1,4 @@
-"""Explains failures that no rule can fix, with the values that matter: bounds, zeros, limits of time, checks that
-failed.
-"""
+"""Explains failures that no rule can fix, with the values that matter: zeros, limits of time, checks that failed."""
 
 from __future__ import annotations
 
@@ -9,31 +7,7 @@ import ast
 from cellwright.plans._failures import Failure, Proposal
 from cellwright.plans.fixers._cells import case_of
 
-__all__ = ["suggest_bounds", "suggest_check", "suggest_less", "suggest_zero"]
-
-
-def suggest_bounds(failure: Failure) -> Proposal | None:
-    """An index outside: how many there are."""
-    case = case_of(failure, "IndexError", "OutOfBoundsError")
-    if case is None:
-        return None
-    subject = case.diagnosis.subject
-    if subject is None or (subject.length is None and subject.shape is None):
-        values = ", ".join(f"{name} = {value}" for name, value in list(case.diagnosis.values.items())[:5])
-        return Proposal("bounds", f"The index is out of bounds ({values}).") if values else None
-    if subject.shape is not None and len(subject.shape) > 1:
-        shape = " x ".join(str(size) for size in subject.shape)
-        return Proposal(
-            "bounds", f"`{subject.expression}` has the shape {shape}: indices count from 0 in each of them."
-        )
-    length = subject.length if subject.length is not None else (subject.shape or (0,))[0]
-    if not length:
-        return Proposal("bounds", f"`{subject.expression}` is empty: no index can be in it.")
-    return Proposal(
-        "bounds",
-        f"`{subject.expression}` has {length} element{'s' * (length != 1)}: indices go from 0 to {length - 1}, "
-        f"or from -{length} to -1.",
-    )
+__all__ = ["suggest_check", "suggest_less", "suggest_zero"]
 
 
 def suggest_zero(failure: Failure) -> Proposal | None:

@@ -19,7 +19,7 @@ from cellwright.plans.fixers._known_names import (
     installable,
     known_import,
 )
-from cellwright.plans.fixers._similarity import folded, nearest
+from cellwright.plans.fixers._similarity import WORDS, folded, nearest
 
 __all__ = ["fix_foreign_name", "fix_missing_import", "fix_misspelt_name", "point_to_other_step"]
 
@@ -56,6 +56,7 @@ FOREIGN_ADVICE = {
 
 _UNWANTED = frozenset({"In", "Out", "exit", "quit", "get_ipython", "copyright", "credits", "license", "help"})
 _RISKY = frozenset({"input", "exec", "eval", "breakpoint", "compile", "vars", "dir", "id", "open"})
+_TRIED = 4
 _MAX_NAMES = 2_000
 """A kernel tells no more of them: beyond, a name that is not told may be there."""
 _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_")) - _UNWANTED
@@ -169,7 +170,9 @@ def _missing_import(case: Case, name: str) -> Import | None:
         else:
             bare = True
     wanted = known_import(name, chains, called=called, bare=bare)
-    if wanted is None and name in case.diagnosis.modules and chains and not called and not bare:
+    # What is a plain word (`test`, `code`) is a variable that somebody forgot.
+    ordinary = name in WORDS or name in case.failure.surroundings.elsewhere
+    if wanted is None and name in case.diagnosis.modules and chains and not (called or bare or ordinary):
         return Import((f"import {name}",), name, certain=False)
     return wanted
 
@@ -223,7 +226,10 @@ def fix_misspelt_name(failure: Failure) -> Proposal | None:
         if len(near.found) == 1
         else f"`{name}` is not defined; near it are {near.listed}."
     )
-    return case.proposal("misspelt_name", reason, edits if len(near.found) == 1 else (), certain=certain)
+    if len(near.found) > 1:
+        ways = ([case.cell.replace(use, each) for use in case.uses(name)] for each in near.found[:_TRIED])
+        return case.choice("misspelt_name", reason, *(ways if _all_located(case, name) else ()))
+    return case.proposal("misspelt_name", reason, edits, certain=certain)
 
 
 def _can_be(case: Case, name: str, meant: str, *, builtin: bool) -> bool:

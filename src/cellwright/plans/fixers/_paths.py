@@ -41,6 +41,7 @@ _RUNS = frozenset(["run", "Popen", "call", "check_call", "check_output", "execv"
 # What stands in a path where something else was to be put in, or that another system reads otherwise.
 _UNMEANT = re.compile(r"[{}<>$%*?|]|:/|(?:^|/)(?:None|nan|NaT|<?undefined>?|null)(?:/|$)|^[A-Za-z]:")
 _SHOWN = 10
+_TRIED = 4
 _SHOWS = frozenset(["print", "title", "set_title", "display", "info", "debug", "warning"])
 _SHORTEST = 3
 _PURE_CALLS = frozenset(["Path", "join", "str"])
@@ -161,7 +162,7 @@ def fix_missing_file(failure: Failure) -> Proposal | None:
     """A file that is there under a name near to the one asked for, or in another directory."""
     case = case_of(failure, "FileNotFoundError")
     path = _path(case) if case else None
-    if case is None or not path or _starts_a_program(case):
+    if case is None or not path or _starts_a_program(case) or _is_something_else(case):
         return None
     wanted = _relative(case, path)
     files = [each.rstrip("/") for each in case.diagnosis.files]
@@ -178,13 +179,21 @@ def fix_missing_file(failure: Failure) -> Proposal | None:
         )
     if len(candidates) > 1:
         listed = " or ".join(repr(each) for each in candidates[:5])
-        return Proposal("missing_file", f"There is no file {path!r}; it may be {listed}.")
+        ways = (_renaming(case, path, each) for each in candidates[:_TRIED])
+        return case.choice("missing_file", f"There is no file {path!r}; it may be {listed}.", *ways)
     meant = candidates[0]
     sure = _surely_alike(wanted or "", meant) if found else _surely_moved(path, meant)
     edits = _renaming(case, path, meant)
     reason = f"There is no file {path!r}, but {meant!r}."
     sure = sure and not _is_written(case, path) and _only_names_a_file(case, path)
     return case.proposal("missing_file", reason, edits, certain=sure)
+
+
+def _is_something_else(case: Case) -> bool:
+    """Whether a library only tried a text as a file, and says otherwise what it is: the name of a style, an address."""
+    raised = case.diagnosis.raised
+    about_files = raised.type == case.error.type or any(each.search(raised.message) for each in _NOT_THERE)
+    return not about_files
 
 
 def _only_names_a_file(case: Case, path: str) -> bool:

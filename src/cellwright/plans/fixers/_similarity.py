@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
-__all__ = ["Near", "distance", "folded", "is_slip", "nearest"]
+__all__ = ["WORDS", "Near", "distance", "folded", "is_slip", "nearest"]
 MIN_LENGTH = 4
 """Below it, one slip makes another word too easily."""
 
