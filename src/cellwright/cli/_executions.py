@@ -223,23 +223,23 @@ def _show(run: dict[str, Any]) -> None:
     if run.get("stderr"):
         typer.echo(run["stderr"], err=True, nl=False)
     _show_error(run)
-    if run.get("status") != "ok":
-        reason = f": {run['reason']}" if run.get("reason") else ""
-        typer.echo(
-            f"error: {run.get('execution_id', 'the cell')} ended as {run.get('status')}{reason}", err=True
-        )
     for told in (run.get("note"), *_of_the_kernel(run)):
         if told:
             typer.echo(f"note: {in_commands(told)}", err=True)
 
 
 def _show_error(run: dict[str, Any]) -> None:
-    """The error of a cell, and what the fixers say of it."""
+    """The error of a cell, how it ended, and what the fixers say of it."""
     error, hint = run.get("error"), run.get("hint")
     if isinstance(error, dict):
         trace = error.get("traceback")
         text = "\n".join(trace) if isinstance(trace, list) else trace
         typer.echo(text or f"{error.get('ename')}: {error.get('evalue')}", err=True)
+    if run.get("status") != "ok":
+        reason = f": {run['reason']}" if run.get("reason") else ""
+        typer.echo(
+            f"error: {run.get('execution_id', 'the cell')} ended as {run.get('status')}{reason}", err=True
+        )
     if isinstance(hint, dict):
         typer.echo("\n".join(filter(None, [f"hint: {hint.get('message')}", hint.get("diff")])), err=True)
 
