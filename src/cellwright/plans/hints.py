@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, proxy
 
 import anyio
 
@@ -75,20 +75,21 @@ class Hints:
     """The hints of one engine's executions."""
 
     def __init__(self, engine: Engine, fixers: Sequence[Fixer] = FIXERS) -> None:
-        self._engine = engine
+        # They are kept by engine, and must not keep it.
+        self._engine: Engine = proxy(engine)
         self._fixers = tuple(fixers)
         self._known: OrderedDict[str, Hint | None] = OrderedDict()
-        self._asking = anyio.Lock()
 
     async def of(self, session: Session, execution: Execution) -> Hint | None:
         """What the fixers say of a failed execution; None where they know nothing, or ``error_hints`` is off."""
         if execution.state != "error" or not self._engine.settings.error_hints:
             return None
-        async with self._asking:  # several may show the same error at once
-            if execution.id not in self._known:
-                self._known[execution.id] = await self._found(session, execution)
-                while len(self._known) > _REMEMBERED:
-                    self._known.popitem(last=False)
+        if execution.id not in self._known:
+            # Several may ask at once; who is first was the nearest to the error.
+            found = self._known.setdefault(execution.id, await self._found(session, execution))
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+            return found
         return self._known[execution.id]
 
     async def _found(self, session: Session, execution: Execution) -> Hint | None:
