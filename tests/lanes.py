@@ -39,12 +39,12 @@ TESTS = Path(__file__).parent
 LOGS = TESTS.parent / ".cache" / "tests"
 LANES = ("unit", "kernel", "system", "browser", "cluster")
 
-# As many as there are cores: a third group saves a twentieth of the time, and limits that others set, such as Lab's on
-# its style sheet, run out.
-JOBS = 2
-# Its groups come on top of the others, one at a time: SLURM is nearly always waited for, and a host that starts in one
-# cluster clears away what a killed one of another has left on this machine.
-BESIDE = "cluster"
+# One more than there are cores, since a fifth of the time and more is spent waiting. A fourth saves next to nothing, and
+# limits that others set, such as Lab's on its style sheet, run out.
+JOBS = 3
+# Its groups are begun first and one at a time: SLURM is nearly always waited for, and a host that starts in one cluster
+# clears away what a killed one of another has left on this machine.
+ALONE = "cluster"
 # Folders whose files share something dear, a cluster, a browser or a daemon, or that become the parent of every orphan:
 # each is one process, as every folder of the unit lane is. Begun in this order, before all others: the longest must
 # not be the last, with the others done.
@@ -198,9 +198,10 @@ def _folder(name: str) -> str:
     return folder if lane == "unit" or folder in (*TOGETHER, *SHARED) else name
 
 
-def _turn(group: Group) -> tuple[int, int]:
-    """Order what is begun first, and the shortest, those of the unit lane, last."""
-    return TOGETHER.index(group.name) if group.name in TOGETHER else len(TOGETHER), -LANES.index(group.lane)
+def _turn(group: Group) -> tuple[int, bool, int]:
+    """Order what is begun first, folders before single files, and the shortest, those of the unit lane, last."""
+    place = TOGETHER.index(group.name) if group.name in TOGETHER else len(TOGETHER)
+    return place, group.lane == "unit" or len(group.targets) == 1, -LANES.index(group.lane)
 
 
 def _preload(modules: Iterable[str]) -> None:
@@ -240,14 +241,15 @@ class Pool:
         self._numbers = itertools.count(1)
 
     def run(self, groups: Sequence[Group], *, jobs: int) -> Iterator[Outcome]:
-        """Yield each group's outcome as it ends; ``jobs`` run at a time, and one of SLURM's beside them."""
-        beside = [group for group in groups if group.lane == BESIDE]
-        waiting = [group for group in groups if group.lane != BESIDE]
-        while beside or waiting or self._running:
-            busy = Counter(running.group.lane == BESIDE for running in self._running.values())
-            if beside and not busy[True]:
-                self._begin(beside.pop(0))
-            elif waiting and busy[False] < jobs:
+        """Yield each group's outcome as it ends; ``jobs`` run at a time, one of SLURM's among them."""
+        alone = [group for group in groups if group.lane == ALONE]
+        waiting = [group for group in groups if group.lane != ALONE]
+        while alone or waiting or self._running:
+            is_free = len(self._running) < jobs
+            is_alone = any(running.group.lane == ALONE for running in self._running.values())
+            if is_free and alone and not is_alone:
+                self._begin(alone.pop(0))
+            elif is_free and waiting:
                 self._begin(waiting.pop(0))
             else:
                 yield self._wait()

@@ -36,6 +36,31 @@ def run_lanes(root: Path, **files: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
 
 
+def test_places_are_filled_to_the_end_and_of_a_clusters_groups_one_runs_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, running, seen = lanes.Pool(tmp_path, ()), [], []
+    monkeypatch.setattr(pool, "_running", {})
+
+    def begin(group: lanes.Group) -> None:
+        pool._running[len(seen)] = lanes.Running(group, tmp_path, tmp_path, 0)
+        running.append(group.name)
+        seen.append(sorted(running))
+
+    def end_the_oldest() -> lanes.Outcome:
+        group = pool._running.pop(min(pool._running)).group
+        running.remove(group.name)
+        return lanes.Outcome(group, 0, tmp_path)
+
+    monkeypatch.setattr(pool, "_begin", begin)
+    monkeypatch.setattr(pool, "_wait", end_the_oldest)
+    groups = [lanes.Group("kernel", name, ()) for name in "abcd"]
+    groups += [lanes.Group("cluster", name, ()) for name in "xy"]
+    ended = [outcome.group.name for outcome in pool.run(groups, jobs=3)]
+    assert sorted(ended) == list("abcdxy")
+    assert seen == [list("x"), list("ax"), list("abx"), list("aby"), list("bcy"), list("cdy")]
+
+
 def test_what_fails_once_is_listed_with_its_first_error_and_fails_nothing(tmp_path: Path) -> None:
     done = run_lanes(tmp_path, shaky=UNSTEADY, sound="def test_it(): pass")
     assert done.returncode == 0, done.stdout + done.stderr
