@@ -132,8 +132,8 @@ def looking(browser: Browser, served: Served, **options: Any) -> Iterator[Looker
     page.on("console", lambda message: looker.messages.append(message.text))
     page.on("pageerror", lambda failure: looker.messages.append(str(failure)))
     page.on("request", lambda request: looker.requests.append(request.url))
-    page.goto(served.url + "/")
     if served.signed_in is None:
+        page.goto(served.url + "/")
         page.get_by_label("Token").fill(served.token)
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_url(served.url + "/")

@@ -139,9 +139,8 @@ def test_a_conversation_goes_on_over_several_turns_is_found_again_and_deleted(
     window: Looker, chatting: Chatting
 ) -> None:
     chatting.provider.add(
-        reply(Call("cell_add_and_run", {"content": "n = 5\nprint(n)"})),
+        reply(Call("cell_add_and_run", {"content": "n = 5\nprint(n, n * 2)"})),
         reply(Text("There are 5.")),
-        reply(Call("cell_add_and_run", {"content": "print(n * 2)"})),
         reply(Text("Twice that is 10.")),
     )
     page = window.go("/chat")

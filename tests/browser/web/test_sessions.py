@@ -53,19 +53,20 @@ def test_sessions_are_counted_by_state() -> None:
 
 
 def test_a_session_that_an_agent_makes_appears_while_the_page_is_open(looker: Looker, served: Served) -> None:
+    page = looker.go("/")
     session_id = served.notebook("Apples and pears")
-    row = looker.page.locator(f"#session-{session_id}")
+    row = page.locator(f"#session-{session_id}")
     expect(row).to_contain_text("apples_and_pears")
     expect(row).to_contain_text("idle")
     expect(row.locator("td.number")).to_contain_text("MB")
-    hosts = looker.page.locator("#hosts")
+    hosts = page.locator("#hosts")
     hosts.scroll_into_view_if_needed()
     expect(hosts).to_contain_text("this machine")
 
 
 def test_an_owner_finds_suspends_resumes_and_deletes_a_session(looker: Looker, served: Served) -> None:
     session_id = served.notebook("Quinces")
-    page = looker.page
+    page = looker.go("/")
     page.get_by_role("searchbox", name="Search").fill("quinces")
     page.get_by_role("button", name="Show").click()
     expect(page.locator("tr[id^=session-]")).to_have_count(1)
