@@ -149,6 +149,7 @@ def test_person_sees_that_the_agent_is_at_work(lab: Window, pump: Pump) -> None:
     lab.is_in_state("Idle")
 
 
+@pytest.mark.matrix  # `system/lab/test_gateway` does both
 def test_person_interrupts_and_restarts(lab: Window, pump: Pump) -> None:
     said(pump, "scratch_run", session_id=lab.session, code="answer = 1")
     lab.run(3)
@@ -160,6 +161,7 @@ def test_person_interrupts_and_restarts(lab: Window, pump: Pump) -> None:
     lab.shows(1, "NameError")
 
 
+@pytest.mark.matrix  # `system/lab/test_gateway` finds it by its id
 def test_cell_of_another_language_runs_as_what_it_is(lab: Window) -> None:
     lab.run(SQL)
     lab.shows(SQL, "42")
@@ -169,7 +171,7 @@ def test_cell_of_another_language_runs_as_what_it_is(lab: Window) -> None:
 
 
 def test_daemon_that_is_killed_costs_the_person_no_line(lab: Window, spot: Place) -> None:
-    lab.type(2, "import time\nfor n in range(40): print('line', n, flush=True); time.sleep(0.25)")
+    lab.type(2, "import time\nfor n in range(40): print('line', n, flush=True); time.sleep(0.1)")
     lab.run(2)
     lab.shows(2, "line 3")
     spot.daemon().kill()
@@ -184,6 +186,7 @@ def test_daemon_that_is_killed_costs_the_person_no_line(lab: Window, spot: Place
 
 
 # The last: nothing runs in this window any more.
+@pytest.mark.matrix  # `system/lab/test_gateway` lets go of it
 def test_shutting_the_kernel_down_in_lab_keeps_the_session(lab: Window, pump: Pump) -> None:
     said(pump, "scratch_run", session_id=lab.session, code="answer = 41")
     lab.choose("Kernel", "Shut Down Kernel")

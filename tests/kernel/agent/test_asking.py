@@ -150,6 +150,7 @@ async def test_one_branch_whose_model_fails_does_not_stop_the_others(ask: Any) -
     assert (outcome.ok, outcome.answer) == (True, "It is 5.")
 
 
+@pytest.mark.matrix  # `…whose_model_fails…` leaves the others alone, too
 async def test_one_branch_whose_data_is_gone_does_not_stop_the_others(ask: Any, tmp_path: Path) -> None:
     data = tmp_path / "people.csv"
     data.touch()
@@ -318,6 +319,7 @@ async def test_data_of_many_megabytes_comes_into_a_project(ask: Any, engine: Eng
     assert hashlib.sha256(data.read_bytes()).hexdigest() in told(script.prompts[1])
 
 
+@pytest.mark.matrix  # `test_long_conversations` has it within a run
 async def test_a_history_that_is_full_goes_on_with_a_summary(ask: Any, engine: Engine) -> None:
     long = "word " * 3000
     script = Script(

@@ -21,6 +21,7 @@ from cellwright.agent.patterns import Ideas
 from cellwright.agent.questions import Server
 from cellwright.agent.trace.export import read_run
 from cellwright.errors import AgentError, BudgetInvalid, BudgetSpent
+from tests.matrix import first_of
 from tests.support.agent.scripting import Call, Script, run, told
 
 pytestmark = pytest.mark.anyio
@@ -86,7 +87,7 @@ async def test_where_code_writes_and_runs_is_not_for_the_model_to_choose(
     assert "only for a user who asks for it" in told(script.prompts[1])
 
 
-@pytest.mark.parametrize("words", ["in direct mode", "with mode=direct", "with mode 'direct'"])
+@pytest.mark.parametrize("words", first_of(["with mode=direct", "in direct mode", "with mode 'direct'"], 1))
 async def test_a_user_who_asks_for_direct_mode_has_it(ask: Any, engine: Engine, words: str) -> None:
     script = Script({"main/act": [Call("notebook_create", {"name": "mine", "mode": "direct"}), "Made."]})
     outcome = await ask(f"Make a notebook {words}", script)

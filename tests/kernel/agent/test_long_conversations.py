@@ -47,7 +47,7 @@ async def test_every_question_is_kept_also_behind_a_call_that_was_the_answer(
     assert told(script.prompts[-1]) == said
 
 
-@pytest.mark.parametrize("reply", [SUMMARY, Wrong("overloaded")])
+@pytest.mark.parametrize("reply", [pytest.param(SUMMARY, marks=pytest.mark.matrix), Wrong("overloaded")])
 async def test_a_history_that_is_full_begins_anew_within_a_run(ask: Any, engine: Engine, reply: Any) -> None:
     long = [run(f"x = {number}\nprint('y' * 3_000)") for number in range(6)]
     script = Script({"main/act": [*long, run("print(x + 36)"), "It is 41."], "main/summary": [reply] * 3})

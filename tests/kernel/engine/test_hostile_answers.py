@@ -57,7 +57,13 @@ async def all_goes_on(session: Session, neighbour: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", [b'"\x80"', b'"\\ud800"', b'"\n"', DEEP], ids=["bytes", "half", "break", "deep"]
+    "odd",
+    [
+        pytest.param(b'"\x80"', id="bytes"),
+        pytest.param(b'"\\ud800"', id="half", marks=pytest.mark.matrix),
+        pytest.param(b'"\n"', id="break", marks=pytest.mark.matrix),
+        pytest.param(DEEP, id="deep"),
+    ],
 )
 async def test_what_no_shape_knows_ends_nothing(session: Session, neighbour: Session, odd: bytes) -> None:
     content = b'{"name": "stdout", "text": "x", "more": %s}' % odd

@@ -224,6 +224,7 @@ async def test_a_plan_that_stops_answers_with_the_report_exactly_and_the_traceba
     assert [each["status"] for each in found["todos"]] == ["done", "failed", "pending"]
 
 
+@pytest.mark.matrix  # `plans/test_running` mends it, `…stops_answers_with_the_report…` has the words
 async def test_new_code_mends_the_step_is_told_as_a_fix_and_the_plan_goes_on(client: Client) -> None:
     session = await planned(client, todo("x = 1"), todo("y = x + missing_thing", "Add"), todo("x + y"))
     assert "❌ Execution stopped at cell 2" in await read(client, "plan_run", session_id=session)
@@ -246,6 +247,7 @@ async def test_a_step_without_code_is_left_to_the_caller_who_is_told_which_is_ne
     assert "fixes" not in found["todos"][1]
 
 
+@pytest.mark.matrix  # `plans/test_running` skips, `system/cli/test_plans` shows it
 async def test_a_skipped_step_warns_those_that_depend_on_it_and_says_why(client: Client) -> None:
     session = await planned(
         client,
@@ -374,6 +376,7 @@ async def test_cancelling_the_call_pauses_the_plan_and_it_goes_on(
         assert "\n2\n" in text
 
 
+@pytest.mark.matrix  # `plans/test_running` is interrupted, a call is cancelled below
 async def test_interrupting_the_kernel_pauses_the_plan(client: Client, engine: Engine) -> None:
     session = await planned(client, todo(WAITS, "Wait"))
     handed = await ask(client, "plan_run", session_id=session, wait=0, response_format="json")

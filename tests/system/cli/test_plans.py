@@ -62,6 +62,7 @@ def test_a_plan_is_made_from_a_file_run_and_summed_up(shared: Place) -> None:
     assert session in shared.run("status").stdout
 
 
+@pytest.mark.matrix  # `…that_stops_exits_1…` is made first and continued
 def test_without_run_a_plan_is_only_made_and_continue_runs_it(shared: Place) -> None:
     about = made(shared, "later", ("Begin", "print('hello')"))
     assert about["plan"]["phase"] == "ready"
@@ -97,6 +98,7 @@ def test_a_plan_that_stops_exits_1_with_the_report_on_stderr_and_can_be_fixed(sh
     assert "✅ Plan succeeded: 3 of 3 TODOs done" in mended.stdout
 
 
+@pytest.mark.matrix  # `plans/test_drafting` drafts, `mcp/test_plans` by a call
 def test_without_a_file_a_plan_is_drafted_and_said_to_be_a_draft(shared: Place) -> None:
     done = shared.run("new", "Plot the units of the CSV data", "--draft", "--json")
     assert done.returncode == 0, done.stderr
@@ -109,6 +111,7 @@ def test_without_a_file_a_plan_is_drafted_and_said_to_be_a_draft(shared: Place) 
     assert "draft" in shared.run("status", about["session_id"]).stderr
 
 
+@pytest.mark.matrix  # `mcp/test_plans` has one
 def test_a_validation_that_fails_is_not_said_to_be_skippable(shared: Place) -> None:
     about = made(shared, "invalid", ("Begin", "x = 1"), more="## Validation\n```py\nraise SystemExit\n```\n")
     done = shared.run("continue", about["session_id"])
@@ -138,6 +141,7 @@ def test_in_a_project_a_draft_finds_its_data_and_what_it_wrote_can_be_brought_ov
     assert f"hint: `cellwright files {verb} {session}`" in done.stderr
 
 
+@pytest.mark.matrix  # `…that_stops_exits_1…` shows a fix, `plans/test_running` makes a certain one
 def test_a_known_mistake_is_mended_in_view(shared: Place) -> None:
     name = plan_file(shared, "mended", ("Use it", "total = math.floor(2.5)"))
     done = shared.run("new", "--plan", name, "--run")
@@ -148,6 +152,7 @@ def test_a_known_mistake_is_mended_in_view(shared: Place) -> None:
     assert "of which fixes: 1" in done.stdout
 
 
+@pytest.mark.matrix  # `…goes_on_from_its_file…` has such a step
 def test_a_step_without_code_exits_1_and_says_so_until_a_file_has_it(shared: Place) -> None:
     about = made(shared, "open", ("Begin", "x = 1"), ("Think", None))
     done = shared.run("continue", about["session_id"])
@@ -335,6 +340,7 @@ def all_of(ours: int) -> str:
     return seen.decode()
 
 
+@pytest.mark.matrix  # `…was_paused_is_said…` is on one
 def test_a_real_terminal_sees_the_table(shared: Place) -> None:
     about = made(shared, "terminal", ("Begin", "1"), ("End", "2"))
     process, ours = on_a_terminal(shared, "continue", about["session_id"])

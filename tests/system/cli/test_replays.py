@@ -30,6 +30,7 @@ def test_a_session_comes_back_and_is_the_same(shared: Place) -> None:
     assert shared.run("exec", about["session_id"], "--code", "x").stdout == "42\n"
 
 
+@pytest.mark.matrix  # `mcp/test_replays` has the data, `test_plans` names a session by its file
 def test_a_notebooks_file_names_its_session_and_data_is_json(shared: Place) -> None:
     about = with_code(shared, "'a'", "'b'")
     executions = json.loads(shared.run("logs", about["session_id"], "--json").stdout)["executions"]

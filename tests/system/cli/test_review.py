@@ -53,6 +53,7 @@ def test_hints_come_as_a_table_and_diffs_and_the_notebook_stays(notebook: Path) 
     assert notebook.read_bytes() == before
 
 
+@pytest.mark.matrix  # `review/test_reviewing` rewrites and asks an adviser
 def test_a_cell_is_rewritten_on_request_and_a_model_asked_where_no_rule_has_a_faster_one(
     notebook: Path,
 ) -> None:

@@ -43,9 +43,9 @@ def server(request: pytest.FixtureRequest) -> JupyterServer:
     return address(request.getfixturevalue(request.param))
 
 
-@pytest.fixture(params=["jupyter_server", "kernel_gateway"])
-def each_server(request: pytest.FixtureRequest) -> JupyterServer:
-    """The same, for what stands for all the rest."""
+@pytest.fixture(params=[pytest.param("jupyter_server", marks=pytest.mark.matrix), "kernel_gateway"])
+def other_server(request: pytest.FixtureRequest) -> JupyterServer:
+    """The same, for what stands for all the rest: `test_contract` has it of the first."""
     return address(request.getfixturevalue(request.param))
 
 

@@ -25,9 +25,9 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_state_stays_from_cell_to_cell_and_is_told_to_be_elsewhere(
-    desk: Desk, each_server: JupyterServer
+    desk: Desk, other_server: JupyterServer
 ) -> None:
-    ready = await desk.start(each_server)
+    ready = await desk.start(other_server)
     assert ready.tier == "remote"
     assert ready.remote is not None
     assert ready.language["name"] == "python"
@@ -38,6 +38,7 @@ async def test_state_stays_from_cell_to_cell_and_is_told_to_be_elsewhere(
     assert ran.end.execution_count == 2
 
 
+@pytest.mark.matrix  # `test_contract` has the error
 async def test_an_error_is_told_with_its_traceback_and_the_kernel_goes_on(
     desk: Desk, server: JupyterServer
 ) -> None:
@@ -49,6 +50,7 @@ async def test_an_error_is_told_with_its_traceback_and_the_kernel_goes_on(
     assert (await desk.run("6 * 7")).text == "42"
 
 
+@pytest.mark.matrix  # `test_contract` has the time
 async def test_a_cell_that_takes_too_long_is_interrupted_by_the_server(
     desk: Desk, server: JupyterServer
 ) -> None:
@@ -71,6 +73,7 @@ async def test_a_cell_that_does_not_stop_costs_its_kernel(storage: Path, plain: 
         assert not died.expected
 
 
+@pytest.mark.matrix  # `test_contract` has the flood
 async def test_a_flood_of_output_is_cut_and_counted_at_the_host(storage: Path, plain: JupyterServer) -> None:
     async with desk_at(storage, max_output_bytes=20_000) as desk:
         await desk.start(plain)
@@ -81,6 +84,7 @@ async def test_a_flood_of_output_is_cut_and_counted_at_the_host(storage: Path, p
         assert "dropped here" in ran.text
 
 
+@pytest.mark.matrix  # `test_contract` has the end of a kernel
 @pytest.mark.parametrize(
     "last", first_of(["import os; os._exit(3)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"], 1)
 )
@@ -98,7 +102,7 @@ async def test_the_death_of_a_kernel_is_told_and_the_next_one_is_empty(
     assert (await desk.run("'x' in globals()", "k2")).text == "False"
 
 
-@pytest.mark.matrix  # `test_the_death_of_a_kernel_is_told…`
+@pytest.mark.matrix  # `test_contract` has the end of a kernel
 async def test_a_notebooks_kernel_that_died_is_ended_there_and_not_found_again(
     desk: Desk, jupyter_server: Server, plain: JupyterServer
 ) -> None:
