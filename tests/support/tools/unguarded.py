@@ -54,13 +54,15 @@ def calculates_without_bounds(expression: str) -> None:
         say(f"refused {error}")
 
 
-def calculates_each(expressions: Sequence[str]) -> None:
-    for expression in expressions:
+def calculates_each(cases: Sequence[tuple[str, str]]) -> None:
+    """Calculate each expression, and tell of those that are not refused with a hint and in the words beside them."""
+    for expression, told in cases:
         try:
             calculate(expression)
-            say(expression)
-        except CalculationError:
-            pass
+            say(f"not refused: {expression}")
+        except CalculationError as refused:
+            if told not in str(refused) or not refused.hint:
+                say(f"refused otherwise: {expression}: {refused}")
     say("all refused")
 
 
