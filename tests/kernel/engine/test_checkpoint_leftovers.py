@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +16,12 @@ import pytest
 
 from cellwright.engine import Engine, Session
 from cellwright.hosts import HostPaths
-from tests.kernel.engine.conftest import host_process
+from tests.kernel.engine.conftest import empty, host_process, open_anew
 from tests.waiting import LIMIT_S, look_again
 
 pytestmark = pytest.mark.anyio
 
-CHECKPOINTS = 40
+CHECKPOINTS = 24
 ROLLBACKS = 6
 # Allocators and journals of a host that has worked; a leak of each would be a multiple of it.
 WORTH_NAMING = 16 << 20
@@ -59,21 +60,21 @@ def held(engine: Engine) -> Held:
     )
 
 
-@pytest.fixture
-async def warm_engine(own_engine: Engine) -> Engine:
+@pytest.fixture(scope="module")
+async def warm_engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     """An engine whose host has done all that it does once: a second kernel has its fork server warm up."""
-    for name in ("first", "second"):
-        await run(await own_engine.create(name), "1")
-    for session in own_engine.sessions():
-        await own_engine.delete(session.id)
-    return own_engine
+    async with open_anew(tmp_path_factory) as engine:
+        for name in ("first", "second"):
+            await run(await engine.create(name), "1")
+        await empty(engine)
+        yield engine
 
 
 async def test_checkpoints_taken_and_dropped_leave_nothing_behind(warm_engine: Engine) -> None:
     session = await warm_engine.create("leftovers", mode="private")
     await run(session, "data = bytearray(20_000_000); n = 0")
     # What is made once and kept: the stores, the thread that writes, caches.
-    await take_and_drop(session, 20)
+    await take_and_drop(session, 12)
     before = held(warm_engine)
     await take_and_drop(session, CHECKPOINTS)
     assert not session.checkpoints

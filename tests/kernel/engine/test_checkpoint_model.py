@@ -225,7 +225,7 @@ class SessionsAgainstModel(RuleBasedStateMachine):
 @pytest.mark.timeout(scaled(300))
 @pytest.mark.parametrize("mode", one_of_each(MODES, lambda _: "mode", str))
 @pytest.mark.parametrize(
-    ("examples", "steps"), [(1, 40), pytest.param(7, 100, marks=pytest.mark.matrix)], ids=["few", "many"]
+    ("examples", "steps"), [(1, 25), pytest.param(7, 100, marks=pytest.mark.matrix)], ids=["few", "many"]
 )
 def test_sessions_go_back_and_forth_as_a_model_does(
     mode: Any, examples: int, steps: int, tmp_path: Path

@@ -83,8 +83,8 @@ def _ids(session: Session) -> list[str]:
     return [cell.id for cell in session.cells]
 
 
-async def test_cell_that_a_guest_never_saw_survives_its_saving(own_engine: Engine) -> None:
-    session = await own_engine.create("shared")
+async def test_cell_that_a_guest_never_saw_survives_its_saving(engine: Engine) -> None:
+    session = await engine.create("shared")
     known = await session.add_cell("1")
     await session.save()
     with session.shown_elsewhere():
@@ -97,9 +97,9 @@ async def test_cell_that_a_guest_never_saw_survives_its_saving(own_engine: Engin
 
 
 async def test_cell_that_is_deleted_where_nobody_else_has_the_file_open_is_deleted(
-    own_engine: Engine,
+    engine: Engine,
 ) -> None:
-    session = await own_engine.create("alone")
+    session = await engine.create("alone")
     await session.save()
     added = await session.add_cell("2")
     await session.save()
@@ -107,8 +107,8 @@ async def test_cell_that_is_deleted_where_nobody_else_has_the_file_open_is_delet
     assert added.id not in _ids(session)
 
 
-async def test_outputs_of_the_agent_survive_a_guest_that_saves_older_ones(own_engine: Engine) -> None:
-    session = await own_engine.create("shared")
+async def test_outputs_of_the_agent_survive_a_guest_that_saves_older_ones(engine: Engine) -> None:
+    session = await engine.create("shared")
     ours, other = await session.add_cell("print('new')"), await session.add_cell("0")
     await session.save()
     before = session.path.read_text()
@@ -143,8 +143,8 @@ async def test_file_is_left_to_the_guest_that_ran_the_cell_by_hand(open_here: Op
         await until(lambda: _count_in_file(session, mine.id) == 2)
 
 
-async def test_file_is_left_to_the_guest_that_saved_before_its_cell_had_ended(own_engine: Engine) -> None:
-    session = await own_engine.create("by hand")
+async def test_file_is_left_to_the_guest_that_saved_before_its_cell_had_ended(engine: Engine) -> None:
+    session = await engine.create("by hand")
     mine, theirs = await session.add_cell("1"), await session.add_cell("2")
     await session.save()
     with session.shown_elsewhere():
@@ -168,8 +168,8 @@ async def _written_after(path: Path, before: int, change: Any) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_failure_by_hand_drops_only_what_that_hand_queued(own_engine: Engine) -> None:
-    session = await own_engine.create("by hand")
+async def test_failure_by_hand_drops_only_what_that_hand_queued(engine: Engine) -> None:
+    session = await engine.create("by hand")
     waits = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\n1 / 0"
     failing = await session.execute_code(waits, asker=BY_HAND)
     behind = await session.execute_code("1", asker=BY_HAND)

@@ -163,6 +163,7 @@ def _import_everything() -> None:
     """What they import when they need it, as far as it starts no thread: that would not be there in a fork."""
     import anyio._backends._asyncio  # noqa: F401
     import mcp  # noqa: F401
+    import typer.rich_utils  # noqa: F401
 
     import cellwright.cli._commands
     import cellwright.daemon.__main__

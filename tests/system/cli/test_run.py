@@ -118,7 +118,7 @@ def test_bad_input_says_what_and_what_next(
 def test_an_interrupt_saves_what_ran_and_leaves_no_process(tmp_path: Path) -> None:
     endless = (
         "import subprocess\nleft = subprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
-        "open('begun', 'w').close()\nwhile True: pass"
+        "import time\nopen('begun', 'w').close()\nwhile True: time.sleep(0.01)"
     )
     path = write(tmp_path / "long.ipynb", "print('kept')", endless)
     process = subprocess.Popen(

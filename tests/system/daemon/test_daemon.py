@@ -196,9 +196,8 @@ def test_cancelling_a_call_interrupts_its_cell(shared: Place) -> None:
     assert found["result"] == "2"
 
 
-def test_questions_that_are_piped_in_are_all_answered_before_the_end(place: Place) -> None:
-    place.start_daemon()
-    pump = place.pump()
+def test_questions_that_are_piped_in_are_all_answered_before_the_end(shared: Place) -> None:
+    pump = shared.pump()
     pump.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=CLIENT)
     pump.send({"method": "notifications/initialized"})
     pump.begin("notebook_create", name="piped")
@@ -218,7 +217,7 @@ def test_a_client_without_our_variables_finds_the_daemon_where_it_said_it_listen
     with tempfile.TemporaryDirectory(prefix="cw-") as runtime:
         usual = dict(place.environment)
         place.environment["XDG_RUNTIME_DIR"] = runtime
-        place.pump().initialize()
+        place.start_daemon()
         assert read_about(place.paths)["socket"].startswith(runtime)
         place.environment = usual
         place.pump().initialize()
@@ -236,7 +235,7 @@ def test_an_idle_daemon_of_another_version_makes_way(place: Place) -> None:
     assert place.run("daemon", "start").returncode == 0
     before = place.ready()["pid"]
     older(place)
-    place.pump().initialize()
+    assert place.run("list").returncode == 0
     assert place.status()["pid"] != before
     assert len(place.daemons()) == 1
 
@@ -322,7 +321,10 @@ def test_start_status_logs_and_stop_say_what_they_did(place: Place) -> None:
 
 
 def test_starting_while_the_last_one_is_ending_waits_for_it(place: Place) -> None:
-    with connect_or_start(place.paths, str(place.root), say=lambda _: None) as connection:
+    place.start_daemon()
+    connection = connect(place.paths)
+    assert connection is not None
+    with connection:
         before = place.daemon().pid
         assert ask(connection, "stop") == {"stopping": True}
     with connect_or_start(place.paths, str(place.root), say=lambda _: None) as again:
