@@ -8,6 +8,7 @@ import typer
 
 from cellwright.cli._mcp_client import ClientContext, call_daemon
 from cellwright.cli._notebooks import AsJson, SessionArgument, show_data
+from cellwright.cli._terminal import ALL_TOKENS
 from cellwright.sandbox.files import quoted_path
 
 __all__ = ["files_app", "packages_app"]
@@ -87,6 +88,11 @@ def apply_files(
 
 
 def _files(session: str, action: str, paths: list[str] | None, *, force: bool = False) -> dict[str, Any]:
-    asked: dict[str, Any] = {"action": action, "paths": paths or None, "force": force}
+    asked: dict[str, Any] = {
+        "action": action,
+        "paths": paths or None,
+        "force": force,
+        "max_tokens": ALL_TOKENS,
+    }
     given = ClientContext(applied=tuple(paths or ())) if action == "apply" else None
     return call_daemon(lambda caller: caller.data("session_files", session_id=session, **asked), given)

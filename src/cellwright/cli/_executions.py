@@ -16,7 +16,7 @@ from cellwright.cli._allocations import wait_for_host
 from cellwright.cli._flags import OnError, OnErrorOption
 from cellwright.cli._mcp_client import Caller, call_daemon
 from cellwright.cli._notebooks import AsJson
-from cellwright.cli._terminal import TURN_MS, ExitCode, ProgressLine, in_commands
+from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, ExitCode, ProgressLine, in_commands
 
 __all__ = ["add_commands"]
 
@@ -191,6 +191,7 @@ async def _waited(caller: Caller, execution_id: str) -> dict[str, Any]:
                 execution_id=execution_id,
                 wait=TURN_MS,
                 response_format="json",
+                max_tokens=ALL_TOKENS,
             )
             if found["status"] not in _UNFINISHED:
                 return found

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.cli._mcp_client import Caller, call_daemon
-from cellwright.cli._terminal import in_commands
+from cellwright.cli._terminal import ALL_TOKENS, in_commands
 
 __all__ = ["AsJson", "SessionArgument", "add_commands", "note", "session_resource", "show_data"]
 
@@ -19,7 +19,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 SessionArgument = Annotated[
     str, typer.Argument(metavar="SESSION", help="A session's id, or its notebook's name.")
 ]
-_MOST_TOKENS = 200_000
 _SURROUNDINGS = ("session_id", "path", "host", "mode", "cwd", "interpreter", "tier")
 # Told where there is something to tell.
 _CIRCUMSTANCES = ("reason", "out_of_reach", "expires_at", "lies_at", "sharing")
@@ -82,14 +81,12 @@ def show(
     async def read(caller: Caller) -> tuple[dict[str, Any], str]:
         state = await session_resource(caller, session, "state") if as_json or whole else {}
         if as_json:
-            content = await caller.text(
-                "notebook_export", session_id=session, format="json", max_tokens=_MOST_TOKENS
-            )
+            content = await caller.resource(f"notebook://session/{state['session_id']}/export/json")
             about = {name: state.get(name) for name in _SURROUNDINGS}
             about |= {name: state[name] for name in _CIRCUMSTANCES if name in state}
             return {**json.loads(content), "session": about}, ""
         text = await caller.text(
-            "notebook_read", session_id=session, cell_id=cell, query=query, max_tokens=_MOST_TOKENS
+            "notebook_read", session_id=session, cell_id=cell, query=query, max_tokens=ALL_TOKENS
         )
         return {}, f"{_surroundings(state)}\n\n{text}" if whole else text
 

@@ -21,12 +21,11 @@ from cellwright.cli._allocations import find_host, hosts_of, show_hosts
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._notebooks import AsJson, show_data
 from cellwright.cli._session_names import NotebookArgument, session_opened
-from cellwright.cli._terminal import TURN_MS, ExitCode, LiveWindow
+from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, ExitCode, LiveWindow
 
 __all__ = ["PlanView", "add_commands", "carried_out", "conclude", "todo_table"]
 T = TypeVar("T")
 
-_MOST_TOKENS = 20_000
 
 _NO_PLAN = ". plan_create makes one"
 
@@ -200,7 +199,7 @@ async def _finished(caller: Caller, begun: dict[str, Any], view: PlanView) -> di
                 run_id=begun["run_id"],
                 wait=TURN_MS,
                 response_format="json",
-                max_tokens=_MOST_TOKENS,
+                max_tokens=ALL_TOKENS,
             )
         tasks.cancel_scope.cancel()
     view.show(found)

@@ -13,11 +13,9 @@ from cellwright.cli._flags import HostOption
 from cellwright.cli._mcp_client import Caller, Progress, call_daemon
 from cellwright.cli._notebooks import AsJson
 from cellwright.cli._session_names import NotebookArgument, session_of
-from cellwright.cli._terminal import TURN_MS, ExitCode, ProgressLine
+from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, ExitCode, ProgressLine
 
 __all__ = ["replay"]
-
-_MOST_TOKENS = 20_000
 
 
 def replay(
@@ -77,7 +75,7 @@ async def _waited(
             replay_id=begun["replay_id"],
             wait=TURN_MS,
             response_format="json",
-            max_tokens=_MOST_TOKENS,
+            max_tokens=ALL_TOKENS,
         )
         if found["status"] != "running":
             return found

@@ -17,6 +17,7 @@ from rich.live import Live
 from cellwright.errors import CellwrightError
 
 __all__ = [
+    "ALL_TOKENS",
     "TURN_MS",
     "ExitCode",
     "LiveWindow",
@@ -118,6 +119,9 @@ def _short(number: int) -> str:
 
 # A call to the daemon comes back after this long at the latest, so that an interrupt is noticed between calls too.
 TURN_MS = 50_000
+
+# The command line prints what the daemon kept, as far as one message carries it: only agents count tokens.
+ALL_TOKENS = 2_000_000
 
 _CLEAR = "\r\x1b[K"
 

@@ -31,6 +31,8 @@ __all__ = [
 MAX_CONTENT = 5_000_000
 _MAX_ID = 300
 _SHOWN_COMPLAINTS = 5
+# Eight million characters, which the daemon can send in one message whatever they are.
+_MAX_TOKENS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ SessionId: TypeAlias = Annotated[str | None, Field(default=None, max_length=_MAX
 CellId: TypeAlias = Annotated[str, Field(min_length=1, max_length=_MAX_ID)]
 ExecutionId: TypeAlias = Annotated[str, Field(min_length=1, max_length=_MAX_ID)]
 Content: TypeAlias = Annotated[str, Field(max_length=MAX_CONTENT)]
-MaxTokens: TypeAlias = Annotated[int | None, Field(default=None, ge=50, le=200_000)]
+MaxTokens: TypeAlias = Annotated[int | None, Field(default=None, ge=50, le=_MAX_TOKENS)]
 WaitMs: TypeAlias = Annotated[int | None, Field(default=None, ge=0, le=280_000, description="ms; 0: at once")]
 ResponseFormat: TypeAlias = Literal["text", "json"]
 # A model that reads the tools has read what it is there.

@@ -236,6 +236,8 @@ _SLACK = 400
 
 _MOST_OUTPUTS = 40
 
+_TOKENS_PER_OUTPUT = 50
+
 _MOST_LATE = 2_000
 
 Gathered: TypeAlias = tuple[Execution, list[Part]]
@@ -386,7 +388,10 @@ def _late_text(execution: Execution) -> str:
     """What was said in its name after its end, as such."""
     late = [f"{_label(part)}: {part.text or size(part.size)}" for part in parts_of(execution.late_outputs)]
     words = "After its end, no part of its outputs (a thread or another cell said it in its name):"
-    return cut_middle("\n".join([words, *late]), _MOST_LATE) if late else ""
+    # The late outputs' addresses go on where those of the outputs end.
+    first = output_uri(execution.session_id, execution.id, len(execution.outputs))
+    rest = f"{first} and on" if len(late) > 1 else first
+    return cut_middle("\n".join([words, *late]), _MOST_LATE, rest=rest) if late else ""
 
 
 # As one JSON object --------------------------------------------------------------------------------------------------
@@ -397,9 +402,9 @@ def executions_json(
 ) -> dict[str, Any]:
     """Executions of one call as one object: streams joined, the last result, the first error."""
     parts = [(execution, part) for execution in executions for part in parts_of(execution.outputs)]
-    budget = (max_tokens or DEFAULT_TOKENS) * CHARACTERS_PER_TOKEN
-    limits = share([len(part.text) for _, part in parts], budget)
-    cut = [cut_middle(part.text, limit) for (_, part), limit in zip(parts, limits, strict=True)]
+    tokens = max_tokens or DEFAULT_TOKENS
+    most = max(tokens // _TOKENS_PER_OUTPUT, _MOST_OUTPUTS)
+    cut = _fitted(parts, tokens * CHARACTERS_PER_TOKEN)
     failed = next((execution for execution in executions if execution.error is not None), None)
     results = [text for (_, part), text in zip(parts, cut, strict=True) if part.kind == "result"]
     last = next((each for each in reversed(executions) if each.state != "interrupted"), executions[-1])
@@ -414,13 +419,13 @@ def executions_json(
         "stderr": "".join(text for (_, part), text in zip(parts, cut, strict=True) if part.kind == "stderr"),
         "result": results[-1] if results else None,
         "error": _error(failed, parts, cut) if failed is not None else None,
-        "outputs": [_output(*pair, text) for pair, text in zip(parts[:_MOST_OUTPUTS], cut, strict=False)],
+        "outputs": [_output(*pair, text) for pair, text in zip(parts[:most], cut, strict=False)],
         "duration_ms": round(sum(seconds) * 1_000) if seconds else None,
-        "truncated": any(len(text) < len(part.text) for (_, part), text in zip(parts, cut, strict=True))
+        "truncated": any(text != part.text for (_, part), text in zip(parts, cut, strict=True))
         or any(execution.record.dropped_bytes for execution in executions),
     }
-    if len(parts) > _MOST_OUTPUTS:
-        found |= {"truncated": True, "more_outputs": len(parts) - _MOST_OUTPUTS}
+    if len(parts) > most:
+        found |= {"truncated": True, "more_outputs": len(parts) - most}
     if reason := next((execution.reason for execution in executions if execution.reason), None):
         found["reason"] = reason
     found |= _returning(last)
@@ -481,7 +486,7 @@ def _output(execution: Execution, part: Part, text: str) -> dict[str, Any]:
     about: dict[str, Any] = {"type": part.kind, "mime": part.mime, "bytes": part.size}
     if part.kind == "display" and text:  # told nowhere else
         about["text"] = text
-    if part.picture is not None or len(text) < len(part.text) or not part.text:
+    if part.picture is not None or text != part.text or not part.text:
         about["uri"] = output_uri(execution.session_id, execution.id, part.index)
     return about
 

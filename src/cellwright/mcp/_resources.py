@@ -157,7 +157,8 @@ class Resources:
             case "cell":
                 return _output(session.cell(address.item).outputs, address.index)
             case "execution":
-                return _output(self._execution(session, address.item).outputs, address.index)
+                execution = self._execution(session, address.item)
+                return _output([*execution.outputs, *execution.late_outputs], address.index)
 
     async def _view(
         self, session: Session, view: Literal["state", "history", "context", "network"]

@@ -10,6 +10,8 @@ import pytest
 from cellwright import Engine
 from cellwright.engine import Execution, Session
 from cellwright.mcp._replies import executions_json, executions_text, gather
+from cellwright.mcp._resources import Resources
+from cellwright.mcp.context import Knowledge
 from cellwright.verification import verify
 from cellwright.web._notebook import cell_view
 from cellwright.web._templates import render
@@ -68,7 +70,9 @@ async def test_nothing_that_is_said_in_its_name_changes_what_an_earlier_cell_has
     assert (again.outputs, again.late_outputs) == (first.outputs, first.late_outputs)
 
 
-async def test_a_thread_that_prints_after_its_cell_is_heard_at_that_cell_and_marked(session: Session) -> None:
+async def test_a_thread_that_prints_after_its_cell_is_heard_at_that_cell_and_marked(
+    session: Session, engine: Engine
+) -> None:
     starting = """
 import pathlib, threading, time
 def tell():
@@ -90,6 +94,12 @@ threading.Thread(target=tell).start()
     assert page.index("After its end") < page.index("from the thread")
     told = executions_json([first], cell_id=first.cell_id)
     assert (told["stdout"], "from the thread" in told["late_output"]) == ("", True)
+    first.add_late("stream", {"name": "stdout", "text": "x" * 5_000})
+    told = executions_json([first], cell_id=first.cell_id)
+    uri = told["late_output"].partition("left out; all of it: ")[2].partition(" ")[0]
+    whole = await Resources(engine, Knowledge(engine)).read(uri)
+    assert whole is not None
+    assert whole.content == "from the thread\n" + "x" * 5_000
 
 
 async def test_code_in_no_cell_is_heard_after_its_end_too(session: Session, engine: Engine) -> None:

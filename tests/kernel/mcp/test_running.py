@@ -153,6 +153,14 @@ async def test_long_output_keeps_head_and_tail_within_the_budget_and_the_rest_ca
     uri = text.partition("all of it: ")[2].partition(" ")[0]
     whole = await client.read_resource(uri)
     assert whole.contents[0].text.count("\n") == 20_000  # type: ignore[union-attr]
+    data = await ask(client, "scratch_run", session_id=session, code=code, response_format="json")
+    (output,) = data["outputs"]
+    assert data["truncated"]
+    assert f"left out; all of it: {output['uri']} …]" in data["stdout"]
+    wide = {"response_format": "json", "max_tokens": 100_000}
+    data = await ask(client, "execution_wait", execution_id=data["execution_id"], **wide)
+    assert data["stdout"].count("\n") == 20_000
+    assert not data["truncated"]
 
 
 async def test_a_wide_frame_becomes_a_digest(client: Client) -> None:
@@ -201,6 +209,9 @@ async def test_many_outputs_and_many_cells_keep_to_the_budget_too(client: Client
     data = await ask(client, "scratch_run", session_id=session, code=code, response_format="json")
     assert len(data["outputs"]) == 40
     assert (data["truncated"], data["more_outputs"]) == (True, 1_960)
+    wide = {"response_format": "json", "max_tokens": 100_000}
+    data = await ask(client, "execution_wait", execution_id=data["execution_id"], **wide)
+    assert len(data["outputs"]) == 2_000
     cells = [{"content": "boom"}, *({"content": f"value = {number}"} for number in range(80))]
     imported = await ask(client, "notebook_import", content=json.dumps(cells))
     text = await read(client, "cell_execute", session_id=imported["session_id"], cell_id="all")

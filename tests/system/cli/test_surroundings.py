@@ -45,15 +45,18 @@ def test_packages_files_and_network_of_a_session(opened: Place) -> None:
     refused = opened.run("packages", "add", session, "smalltool")
     assert refused.returncode == 1
     assert "small-tool" in refused.stderr
-    used = opened.run("exec", session, "--code", "import small_tool; open('left.txt', 'w').write('hi')")
+    used = opened.run(
+        "exec", session, "--code", "import small_tool; open('left.txt', 'w').write('hi' + '\\n' * 50_000)"
+    )
     assert used.returncode == 0, used.stderr
 
     files = json.loads(opened.run("files", "list", session, "--json").stdout)
     assert [one["path"] for one in files["files"]] == ["notebooks/left.txt"]
-    assert "+hi" in opened.run("files", "diff", session).stdout
+    diff = opened.run("files", "diff", session).stdout
+    assert ("+hi" in diff, diff.count("\n+")) == (True, 50_001), "all of it"
     applied = opened.run("files", "apply", session, "notebooks/left.txt")
     assert applied.stdout == "added: notebooks/left.txt\n", applied.stderr
-    assert (opened.root / "work" / "notebooks" / "left.txt").read_text() == "hi"
+    assert (opened.root / "work" / "notebooks" / "left.txt").read_text().startswith("hi\n")
     opened.run("exec", session, "--code", "open('Makefile', 'w').write('all:')")
     rest = opened.run("files", "apply", session)
     assert rest.stdout == ""

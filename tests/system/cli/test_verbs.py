@@ -100,6 +100,17 @@ def test_what_a_cell_displays_is_shown_as_text(shared: Place) -> None:
     assert shared.run("exec", session, "--code", code).stdout == "first\n{'shown': 1}\n'result'\n"
 
 
+def test_all_that_was_kept_of_a_long_output_is_printed(shared: Place) -> None:
+    session = shared.run("new", "long").stdout.strip()
+    cell = shared.run("add", session, "print('x' * 900_000)\nfor i in range(50): display(i)").stdout.strip()
+    whole = "x" * 900_000 + "\n" + "".join(f"{i}\n" for i in range(50))
+    assert shared.run("exec", session, cell).stdout == whole
+    told = json.loads(shared.run("exec", session, cell, "--json").stdout)
+    assert (len(told["stdout"]), len(told["outputs"]), told["truncated"]) == (900_001, 51, False)
+    assert "x" * 900_000 in shared.run("show", session, cell).stdout
+    assert "x" * 900_000 in shared.run("show", session, "--json").stdout
+
+
 def test_an_execution_that_was_let_go_is_waited_for_and_cancelled_by_its_id(shared: Place) -> None:
     session = new(shared)
     sleeping = shared.run(

@@ -9,7 +9,7 @@ import msgspec
 from pydantic import Field
 
 from cellwright.engine import Session
-from cellwright.mcp._arguments import Arguments, SessionId
+from cellwright.mcp._arguments import Arguments, MaxTokens, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, Call, Definition, Reply, data_reply
 from cellwright.sandbox.overlay import LayerChange
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle
@@ -43,9 +43,9 @@ PACKAGE_TOOLS = (Definition(package_install, InstallPackages, CHANGES, asks_for=
 
 # The tool for what a session's code wrote: listed, shown against the project, brought over into it.
 
-_DIFF_TOKENS = 10_000
+_FILE_TOKENS = 10_000
 
-_MOST_LISTED = 200
+_TOKENS_PER_FILE = 50
 
 
 class SessionFiles(Arguments):
@@ -55,6 +55,7 @@ class SessionFiles(Arguments):
         default=None, max_length=1_000, description="Only these files and directories; default: all"
     )
     force: bool = Field(default=False, description="apply: overwrite what the user changed meanwhile")
+    max_tokens: MaxTokens = None
 
 
 async def session_files(call: Call, args: SessionFiles) -> Reply:
@@ -69,10 +70,15 @@ async def session_files(call: Call, args: SessionFiles) -> Reply:
     }
     match args.action:
         case "list":
-            about |= await _listed(session, args.paths)
+            about |= await _listed(session, args.paths, args.max_tokens or _FILE_TOKENS)
         case "diff":
             diff = await session.file_diff(args.paths) if session.mode == "overlay" else ""
-            about["diff"] = cut_middle(diff, _DIFF_TOKENS * CHARACTERS_PER_TOKEN)
+            tokens = args.max_tokens or _FILE_TOKENS
+            about["diff"] = cut_middle(
+                diff,
+                tokens * CHARACTERS_PER_TOKEN,
+                rest="session_files(action='diff', paths=…), a few at a time",
+            )
         case "apply":
             trusted = call.client.grants.applied
             applied = await session.apply_files(args.paths, force=args.force, trusted=trusted)
@@ -82,11 +88,12 @@ async def session_files(call: Call, args: SessionFiles) -> Reply:
     return data_reply(about, call)
 
 
-async def _listed(session: Session, paths: list[str] | None) -> dict[str, Any]:
+async def _listed(session: Session, paths: list[str] | None, max_tokens: int) -> dict[str, Any]:
     if session.mode == "overlay":
+        most = max_tokens // _TOKENS_PER_FILE
         changes = [change for change in await session.file_changes() if _is_named(change.path, paths)]
-        more = max(len(changes) - _MOST_LISTED, 0)
-        return {"files": [_told(change) for change in changes[:_MOST_LISTED]], "more_files": more}
+        more = max(len(changes) - most, 0)
+        return {"files": [_told(change) for change in changes[:most]], "more_files": more}
     left = await session.files()
     files = [
         {**msgspec.to_builtins(file), "real": f"{left.directory}/{file.path}"}
@@ -107,4 +114,6 @@ def _told(change: LayerChange) -> dict[str, Any]:
     return about
 
 
-FILE_TOOLS = (Definition(session_files, SessionFiles, DESTROYS, asks_for=("session_id",)),)
+FILE_TOOLS = (
+    Definition(session_files, SessionFiles, DESTROYS, asks_for=("session_id",), keeps_back=("max_tokens",)),
+)
