@@ -151,11 +151,24 @@ def logs(
         return
     data = call_daemon(lambda caller: caller.data("execution_list", session_id=session, limit=limit))
     lines = [
-        f"{run['execution_id']}  {run['status']:<11}  {run.get('duration_ms', 0):>8} ms  "
+        f"{run['execution_id']}  {run['status']:<11}  {_times(run):<30}  {run.get('duration_ms', 0):>8} ms  "
         f"{run.get('cell_id', 'scratch')}  {run.get('error') or run.get('source', '')}"
         for run in data["executions"]
     ]
     show_data(data, "\n".join(lines), as_json=as_json)
+
+
+def _times(run: dict[str, Any]) -> str:
+    """When a run began, with its date, and when it ended, by this machine's clock."""
+    began, ended = (
+        datetime.fromisoformat(run[name]).astimezone() if name in run else None
+        for name in ("started_at", "ended_at")
+    )
+    first = f"{began:%Y-%m-%d %H:%M:%S}" if began is not None else "-"
+    if ended is None:
+        return first
+    same_day = began is not None and began.date() == ended.date()
+    return f"{first} - {ended:%H:%M:%S}" if same_day else f"{first} - {ended:%m-%d %H:%M}"
 
 
 def _network_logs(session: str, limit: int, *, as_json: bool) -> None:

@@ -30,6 +30,7 @@ from cellwright.notebook import (
     encode_change,
     ran_mark,
 )
+from cellwright.notebook.cells import TIMES_SECTION, RunTimes
 
 __all__ = ["Execution", "Runs", "cell_completed", "cell_started", "text_of"]
 
@@ -204,7 +205,8 @@ def cell_completed(document: Document, record: ExecutionRecord, outputs: list[di
         "generation": record.generation,
         "ran": ran_mark(record.source),
     }
-    document.apply(CellMetadataSet(cell_id, {**metadata, "cellwright": ours}))
+    times = RunTimes(record.started_at, record.ended_at).to_metadata()
+    document.apply(CellMetadataSet(cell_id, {**metadata, "cellwright": ours, TIMES_SECTION: times}))
 
 
 class Runs:

@@ -13,6 +13,7 @@ import re
 import uuid
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -23,15 +24,18 @@ __all__ = [
     "CellKind",
     "CellRecord",
     "Members",
+    "RunTimes",
     "derived_id",
     "encode",
     "format_value",
     "is_output",
     "is_valid_id",
+    "iso_time",
     "join_lines",
     "new_id",
     "ran_mark",
     "read_value",
+    "run_times",
     "same",
     "scan_array",
     "scan_object",
@@ -43,6 +47,13 @@ CellKind: TypeAlias = Literal["code", "markdown", "raw"]
 
 OWN_SECTION = "cellwright"
 """The key of our own part of a notebook's or a cell's metadata."""
+
+TIMES_SECTION = "execution"
+"""The key of a cell's metadata under which Jupyter's programs tell when its last run began and ended."""
+
+_BEGAN = ("iopub.execute_input", "iopub.status.busy")
+
+_ENDED = ("iopub.status.idle", "shell.execute_reply")
 
 _CELL_DEPTH = 2
 
@@ -65,6 +76,42 @@ def own_section(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """What Cellwright itself keeps in a notebook's or a cell's metadata."""
     section = metadata.get(OWN_SECTION)
     return section if isinstance(section, Mapping) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """When a cell's run began and ended, in seconds since 1970; None where nobody wrote it down."""
+
+    began: float | None = None
+    ended: float | None = None
+
+    def to_metadata(self) -> dict[str, str]:
+        """The times by the keys that JupyterLab and nbclient write."""
+        known = (*((key, self.began) for key in _BEGAN), *((key, self.ended) for key in _ENDED))
+        return {key: iso_time(at) for key, at in known if at is not None}
+
+
+def run_times(metadata: Mapping[str, Any]) -> RunTimes:
+    """Read the times of a cell's last run from its metadata, whoever ran it."""
+    held = metadata.get(TIMES_SECTION)
+    if not isinstance(held, Mapping):
+        return RunTimes()
+    began, ended = ([_seconds(held.get(key)) for key in keys] for keys in (_BEGAN, _ENDED))
+    return RunTimes(
+        next((at for at in began if at is not None), None), next((at for at in ended if at is not None), None)
+    )
+
+
+def iso_time(at: float) -> str:
+    """A time in UTC as ISO 8601 has it."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _seconds(text: Any) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def is_plain_path(name: str) -> bool:

@@ -13,13 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cellwright.notebook._parse import Shell
-from cellwright.notebook.cells import CellRecord, derived_id, same
+from cellwright.notebook.cells import TIMES_SECTION, CellRecord, derived_id, same
 from cellwright.notebook.document import Document
 
 __all__ = ["Conflict", "Merge", "merge", "merge_order", "moved_cells"]
 _CONTENT = ("cell_type", "source", "attachments")
 
 _RUN = ("outputs", "execution_count")
+
+_TIMES = f"metadata.{TIMES_SECTION}"
 
 _ABSENT = object()
 
@@ -140,7 +142,9 @@ class _Cells:
             earlier, _without(mine.fields, decided), _without(other.fields, decided)
         )
         text = "Cell {!r}: {} was changed here and in the file; ours is kept"
-        return merged, tuple(Conflict(mine.id, None, text.format(mine.id, path)) for path in paths)
+        # Two programs that show one run tell its times each by its own clock: nobody edited them.
+        told = [path for path in paths if not path.startswith(_TIMES)]
+        return merged, tuple(Conflict(mine.id, None, text.format(mine.id, path)) for path in told)
 
     def _with_copy(self, record: CellRecord, other: CellRecord, notes: tuple[Conflict, ...]) -> _Outcome:
         copy_id = derived_id(f"{record.id}:{other.source}", {*self.base, *self.ours, *self.theirs})

@@ -20,7 +20,7 @@ from cellwright.errors import CellwrightError, StaleEdit
 from cellwright.formats.highlight import code_html
 from cellwright.formats.prose import ProseWriter
 from cellwright.notebook import Cell
-from cellwright.notebook.cells import CellRecord
+from cellwright.notebook.cells import CellRecord, RunTimes, run_times
 from cellwright.notebook.document import Comment, comments_of, with_comment, without_comment
 from cellwright.notebook.languages import canonical_language, cell_metadata
 from cellwright.people import may
@@ -236,6 +236,8 @@ class CellView:
     started_at: float | None
     """Of a cell that runs."""
     seconds: float | None
+    times: RunTimes
+    """Of its last run, whoever ran it."""
     execution_id: str | None
     """Of the run that goes on or waits."""
     outputs: Markup
@@ -298,6 +300,7 @@ def _view(
         tone=_KERNEL_GONE if "(generation" in state else state.split(maxsplit=1)[0],
         started_at=live.record.started_at if live is not None else None,
         seconds=None if live is not None else held.get("seconds"),
+        times=RunTimes() if live is not None else run_times(cell.metadata),
         execution_id=live.id if live is not None else None,
         outputs=_OUTPUTS.html(at, cell.outputs, growing=live is not None),
         late=tuple(shown_outputs(session.runs.late_outputs(cell.id))),

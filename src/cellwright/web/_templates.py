@@ -19,9 +19,10 @@ from starlette.routing import Route
 
 from cellwright.charts.html_embed import bundle
 from cellwright.errors import ChartError
+from cellwright.notebook.cells import RunTimes
 from cellwright.notebook.languages import LANGUAGES
 
-__all__ = ["ROUTES", "DiffLine", "Sign", "amount", "diff_lines", "moment", "render"]
+__all__ = ["ROUTES", "DiffLine", "Sign", "amount", "diff_lines", "moment", "period", "render"]
 
 _HERE = Path(__file__).parent / "templates"
 
@@ -42,7 +43,9 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     made.globals.update(asset=asset_url, now=time.time, languages=[language.name for language in LANGUAGES])
-    made.filters.update(age=age, amount=amount, bytes=bytes_text, moment=moment, seconds=seconds_text)
+    made.filters.update(
+        age=age, amount=amount, bytes=bytes_text, moment=moment, period=period, seconds=seconds_text
+    )
     return made
 
 
@@ -120,6 +123,12 @@ def moment(at: float, now: float | None = None) -> str:
     """A time of day by this machine's clock, with its date where that is not today's."""
     then, today = time.localtime(at), time.localtime(now)
     return time.strftime("%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)
+
+
+def period(times: RunTimes) -> str:
+    """When a run began and ended, the end left out where it is the same second or not known."""
+    told = [moment(at) for at in (times.began, times.ended) if at is not None]
+    return " \u2013 ".join(dict.fromkeys(told))
 
 
 def seconds_text(seconds: float | None) -> str:

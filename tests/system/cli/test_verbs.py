@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import nbformat
@@ -37,6 +38,12 @@ def test_a_notebook_from_its_making_to_its_end(shared: Place) -> None:
     assert (found["state"], found["cells"]) == ("active", 3)
     logged = json.loads(shared.run("logs", session, "--json").stdout)
     assert [run["status"] for run in logged["executions"]] == ["ok"]
+    began, ended = (
+        datetime.fromisoformat(logged["executions"][0][name]).astimezone()
+        for name in ("started_at", "ended_at")
+    )
+    assert began <= ended <= datetime.now(UTC)
+    assert f"{began:%Y-%m-%d %H:%M:%S} - {ended:%H:%M:%S}" in shared.run("logs", session).stdout
     assert shared.run("delete", session).stdout.strip() == session
     assert session not in shared.run("list").stdout
     assert Path(found["path"]).is_file(), "the notebook stays"

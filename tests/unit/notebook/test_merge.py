@@ -49,6 +49,15 @@ def ids(document: Document) -> str:
     return " ".join(cell.id for cell in document.cells)
 
 
+def test_the_times_of_one_run_that_two_programs_wrote_down_are_no_conflict() -> None:
+    ours, theirs = (
+        after(CellMetadataSet("a", {"execution": {"iopub.status.busy": at}})) for at in ("now", "then")
+    )
+    result = merged(ours, theirs)
+    assert result.conflicts == ()
+    assert result.document.cell("a").metadata["execution"] == {"iopub.status.busy": "now"}
+
+
 def printed(text: str) -> list[dict[str, Any]]:
     return [{"output_type": "stream", "name": "stdout", "text": text}]
 

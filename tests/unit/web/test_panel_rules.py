@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import time
+
 from cellwright.engine import Event, Execution
+from cellwright.engine._executions import cell_completed
 from cellwright.engine.records import CheckpointRecord, ExecutionRecord, Requester, Span
-from cellwright.notebook import Cell
+from cellwright.notebook import Cell, CellAdded, Document
+from cellwright.notebook.cells import RunTimes, run_times
 from cellwright.web._notebook import CELLS, touched_by
-from cellwright.web._templates import moment
+from cellwright.web._templates import moment, period
 from cellwright.web.panels.branches import line_rows, moments_of, paired
 from cellwright.web.panels.environment import rules_in_words
 from cellwright.web.panels.files import picture_type
@@ -45,6 +50,26 @@ def test_lines_that_differ_stand_beside_each_other_and_long_equal_stretches_are_
     assert changed.right is not None
     assert (changed.left.number, changed.left.text, changed.right.text) == (21, "old", "new")
     assert rows[5].right is None
+
+
+def test_a_cell_says_in_its_file_and_on_the_page_when_its_run_began_and_ended() -> None:
+    document = Document.new()
+    document.apply(CellAdded("a", "code", "1", 0))
+    cell_completed(document, ran(1, started_at=1_000.5, ended_at=1_002.0, seconds=1.5), [])
+    (told,) = json.loads(document.to_bytes())["cells"]
+    assert told["metadata"]["execution"] == {
+        "iopub.execute_input": "1970-01-01T00:16:40.500000Z",
+        "iopub.status.busy": "1970-01-01T00:16:40.500000Z",
+        "iopub.status.idle": "1970-01-01T00:16:42.000000Z",
+        "shell.execute_reply": "1970-01-01T00:16:42.000000Z",
+    }
+    times = run_times(document.cell("a").metadata)
+    assert times == RunTimes(1_000.5, 1_002.0)
+    assert period(times) == moment(1_000.5), "once where it is the same minute of another day"
+    now = time.time()
+    assert period(RunTimes(now, now + 2)) == f"{moment(now)} \u2013 {moment(now + 2)}"
+    assert run_times({"execution": {"iopub.status.busy": 7, "iopub.status.idle": "soon"}}) == RunTimes()
+    assert run_times({"execution": "now"}) == RunTimes()
 
 
 def test_texts_that_are_the_same_are_shown_whole() -> None:

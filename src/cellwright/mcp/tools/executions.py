@@ -11,6 +11,7 @@ from cellwright.mcp._arguments import Arguments, ExecutionId, MaxTokens, Respons
 from cellwright.mcp._replies import execution_reply
 from cellwright.mcp._waits import wait_for
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
+from cellwright.notebook.cells import iso_time
 from cellwright.text_budget import cut_tail
 
 __all__ = ["EXECUTION_TOOLS"]
@@ -72,6 +73,8 @@ def _brief(execution: Execution) -> dict[str, Any]:
         "generation": record.generation,
         "attempt": record.attempt,
         "replays": record.replays,
+        "started_at": iso_time(record.started_at) if record.started_at is not None else None,
+        "ended_at": iso_time(record.ended_at) if record.ended_at is not None else None,
         "duration_ms": round(record.seconds * 1_000) if record.seconds is not None else None,
         "source": cut_tail(record.source, 60),
         "checkpoint": record.checkpoint,

@@ -22,6 +22,7 @@ from cellwright.formats.display_data import (
 )
 from cellwright.formats.highlight import code_html
 from cellwright.notebook import Cell
+from cellwright.notebook.cells import RunTimes
 from cellwright.web.requests import PageRequest, page
 
 __all__ = [
@@ -70,6 +71,7 @@ async def history(request: PageRequest) -> dict[str, Any]:
         "places": places_of(session.cells),
         "first_line": _first_line,
         "remarks": remarks_on,
+        "times": lambda record: RunTimes(record.started_at, record.ended_at),
         "code": lambda record: Markup(code_html(record.source, record.language or session.language)),  # noqa: S704  # pygments escapes
     }
 
