@@ -108,8 +108,19 @@ def stop(
     show_data(stopped, "\n".join(one["host"] for one in stopped), as_json=as_json)
     for one in stopped:
         note(f"{one['host']}: {one.get('detail', one['state'])}")
+        for line in _ended_with(one):
+            note(line)
     if not stopped:
         note("no allocations")
+
+
+def _ended_with(stopped: dict[str, Any]) -> list[str]:
+    """What ended with a host: the kernels of which sessions, and what ran in them."""
+    sessions, runs = stopped.get("suspended", []), stopped.get("interrupted", [])
+    if not sessions:
+        return ["ended: no kernel of a session"]
+    told = [f"ended: the kernels of {', '.join(sessions)}; `cellwright replay` brings a session's state back"]
+    return [*told, f"interrupted: {', '.join(runs)}"] if runs else told
 
 
 def hosts(as_json: AsJson = False) -> None:

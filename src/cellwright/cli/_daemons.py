@@ -68,9 +68,25 @@ def stop_daemon(
     except CellwrightError as error:
         fail(error)
     stopped = bool(answer.get("stopping"))
-    text = "stopped" if stopped else f"not stopped: {answer.get('busy')}"
-    _show({"stopped": stopped, "busy": answer.get("busy")}, text, as_json=as_json)
+    text = _ended(answer, kernels=kernels) if stopped else f"not stopped: {answer.get('busy')}"
+    told = {name: answer.get(name) for name in ("busy", "pid", "sessions", "running")}
+    _show({"stopped": stopped, **told, "kernels_ended": stopped and kernels}, text, as_json=as_json)
     raise typer.Exit(ExitCode.OK if stopped else ExitCode.RUN_FAILED)
+
+
+def _ended(answer: dict[str, Any], *, kernels: bool) -> str:
+    """Say which daemon has ended, and what became of the kernels that it had."""
+    sessions, running = answer.get("sessions") or [], answer.get("running") or 0
+    said = f"stopped process {answer.get('pid', '?')}"
+    if not sessions:
+        return f"{said}; no session had a kernel"
+    cells = f", {running} cell{'s' if running != 1 else ''} running" if running else ""
+    if kernels:
+        return f"{said} and ended the kernels of {', '.join(sessions)}{cells}"
+    return (
+        f"{said}; the kernels of {', '.join(sessions)} go on{cells}, and the next daemon finds them "
+        "(`cellwright daemon stop --kernels` ends them, too)"
+    )
 
 
 def _end_host() -> bool:

@@ -1,10 +1,11 @@
-"""The commands that run: ``exec``, ``wait`` and ``cancel``. They wait as long as it takes; Ctrl-C stops the cell."""
+"""The commands that run: ``exec``, ``wait``, ``cancel`` and ``suspend``. They wait as long as it takes; Ctrl-C stops the cell."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -14,8 +15,9 @@ import typer
 
 from cellwright.cli._allocations import wait_for_host
 from cellwright.cli._flags import OnError, OnErrorOption
-from cellwright.cli._mcp_client import Caller, call_daemon
-from cellwright.cli._notebooks import AsJson
+from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
+from cellwright.cli._notebooks import AsJson, SessionArgument, show_data
+from cellwright.cli._replays import replay_all
 from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, ExitCode, ProgressLine, in_commands
 
 __all__ = ["add_commands"]
@@ -32,6 +34,7 @@ def add_commands(app: typer.Typer) -> None:
     app.command("exec")(execute)
     app.command()(wait)
     app.command()(cancel)
+    app.command()(suspend)
 
 
 def execute(
@@ -53,6 +56,7 @@ def execute(
     ] = None,
     on_error: OnErrorOption = OnError.KEEP,
     detach: Annotated[bool, typer.Option("--detach", help="Print the execution's id and return.")] = False,
+    replay: ReplayOption = None,
     as_json: AsJson = False,
     once: Annotated[bool, typer.Option("--once", help="Run a script in no session.")] = False,
     package: PackageOption = None,
@@ -72,13 +76,77 @@ def execute(
     if timeout is not None:
         target["timeout"] = max(1, round(timeout * 1_000))
 
+    was_lost = _deal_with_lost_state(session, replay)
+
     async def run(caller: Caller) -> dict[str, Any]:
         # Whoever interrupts means the cell, so its id is awaited even then.
         with anyio.CancelScope(shield=True):
             found = await caller.data(tool, session_id=session, **target, response_format="json", wait=0)
         return found if detach else await _finished(caller, found)
 
-    _report(call_daemon(run), as_json=as_json, detached=detach)
+    _report(call_daemon(run), as_json=as_json, detached=detach, told=was_lost)
+
+
+def _deal_with_lost_state(session: str, replay: bool | None) -> bool:
+    """Before something runs: replay what a suspended session has lost, or say so; returns whether it lost any."""
+    lost = call_daemon(lambda caller: _lost_state(caller, session))
+    if lost is None:
+        return False
+    if lost.is_to_come_back(replay):
+        call_daemon(lambda caller: _replayed(caller, lost))
+    else:
+        lost.say()
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _LostState:
+    """A suspended session whose state could be made again."""
+
+    session: str
+    steps: int
+
+    def is_to_come_back(self, wanted: bool | None) -> bool:
+        """Whether the state is to be replayed first; a person at a terminal is asked where the options do not say."""
+        if wanted is None and sys.stdin.isatty() and sys.stderr.isatty():
+            question = f"{self._said()}. Replay first?"
+            return typer.confirm(question, default=True, err=True)
+        return bool(wanted)
+
+    def say(self) -> None:
+        """Say, before anything runs, that it runs in an empty kernel, and how the state would come back."""
+        typer.echo(
+            f"note: {self._said()}. This runs in a new, empty kernel: `cellwright replay {self.session}` "
+            "before it, or --replay, makes the state again",
+            err=True,
+        )
+
+    def _said(self) -> str:
+        made = f"{self.steps} steps" if self.steps > 1 else "1 step"
+        return f"{self.session} is suspended and its state is gone; {made} had made it"
+
+
+async def _lost_state(caller: Caller, session: str) -> _LostState | None:
+    """What a suspended session has lost; None for one that has a kernel, or has lost nothing."""
+    found = await caller.data("execution_list", session_id=session, limit=1)
+    steps = found.get("replayable", 0)
+    return _LostState(found["session_id"], steps) if steps else None
+
+
+async def _replayed(caller: Caller, lost: _LostState) -> None:
+    """Make a session's state again.
+
+    Raises:
+        ToolRefused: a step failed that had not, and what was asked for would run in half a state.
+    """
+    done = await replay_all(caller, lost.session)
+    if done["not_run"]:
+        raise ToolRefused(
+            f"The replay stopped after {done['done']} of {done['total']} steps; nothing else was run",
+            hint=f"`cellwright replay {lost.session}` shows where; --no-replay begins empty",
+        )
+    differs = "" if done["same"] else ", not all with the outputs that they had"
+    typer.echo(f"note: replayed {done['done']} steps{differs}", err=True)
 
 
 def _refuse_of_sessions(*, cell: str, detach: bool, on_error: OnError) -> None:
@@ -142,6 +210,17 @@ def cancel(
     typer.echo(json.dumps(data, ensure_ascii=False) if as_json else f"{execution} {data['status']}")
 
 
+def suspend(session: SessionArgument, as_json: AsJson = False) -> None:
+    """End a session's kernel and keep the rest: cells, outputs, files and history."""
+    data = call_daemon(lambda caller: caller.data("session_suspend", session_id=session))
+    show_data(data, data["session_id"], as_json=as_json)
+    if stopped := data.get("stopped"):
+        typer.echo(f"interrupted: {', '.join(stopped)}", err=True)
+    typer.echo(
+        f"its kernel is gone; `cellwright replay {data['session_id']}` makes its state again", err=True
+    )
+
+
 async def _finished(caller: Caller, found: dict[str, Any]) -> dict[str, Any]:
     """The same, once everything that was started is over. An interrupt stops it first."""
     started = [one["execution_id"] for one in found.get("cells") or [found] if "execution_id" in one]
@@ -197,7 +276,8 @@ async def _waited(caller: Caller, execution_id: str) -> dict[str, Any]:
                 return found
 
 
-def _report(found: dict[str, Any], *, as_json: bool, detached: bool = False) -> None:
+def _report(found: dict[str, Any], *, as_json: bool, detached: bool = False, told: bool = False) -> None:
+    """Print what ran and exit; ``told`` if it was said before that the kernel is new."""
     runs: list[dict[str, Any]] = found.get("cells", [found])
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
@@ -207,8 +287,9 @@ def _report(found: dict[str, Any], *, as_json: bool, detached: bool = False) -> 
     else:
         for run in runs:
             _show(run)
-        for told in _of_the_kernel(found) if "cells" in found else ():
-            typer.echo(f"note: {in_commands(told)}", err=True)
+            _show_notes([run.get("note"), *([] if told else _of_the_kernel(run))])
+        if "cells" in found and not told:
+            _show_notes(_of_the_kernel(found))
     failed = not detached and any(run.get("status") != "ok" for run in runs)
     raise typer.Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)
 
@@ -245,6 +326,11 @@ def _show_error(run: dict[str, Any]) -> None:
         typer.echo("\n".join(filter(None, [f"hint: {hint.get('message')}", hint.get("diff")])), err=True)
 
 
+def _show_notes(notes: Sequence[str | None]) -> None:
+    for said in filter(None, notes):
+        typer.echo(f"note: {in_commands(said)}", err=True)
+
+
 def _of_the_kernel(run: dict[str, Any]) -> list[str]:
     """Names that an agent is told of are not for a person, who typed them; that they are gone is."""
     return [line for line in run.get("context", ()) if line.startswith("The kernel")]
@@ -266,6 +352,16 @@ SessionOrFile = Annotated[
     typer.Argument(
         metavar="SESSION_OR_FILE",
         help="A session's id, or its notebook's name; with --once a script, `-` reads it from stdin.",
+        show_default=False,
+    ),
+]
+
+ReplayOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--replay/--no-replay",
+        help="Where the session is suspended: replay what made its state first, or begin empty. "
+        "[default: ask on a terminal, else begin empty]",
         show_default=False,
     ),
 ]

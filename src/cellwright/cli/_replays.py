@@ -15,7 +15,7 @@ from cellwright.cli._notebooks import AsJson
 from cellwright.cli._session_names import NotebookArgument, session_of
 from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, ExitCode, ProgressLine
 
-__all__ = ["replay"]
+__all__ = ["replay", "replay_all"]
 
 
 def replay(
@@ -35,13 +35,7 @@ def replay(
     }
 
     async def run(caller: Caller) -> dict[str, Any]:
-        named = await session_of(caller, session)
-        # Whoever interrupts means the replay, so its id is awaited even then.
-        with anyio.CancelScope(shield=True):
-            begun = await caller.data(
-                "notebook_replay", session_id=named, **asked, wait=0, response_format="json"
-            )
-        return await _finished(caller, begun)
+        return await replay_all(caller, await session_of(caller, session), **asked)
 
     found = call_daemon(run)
     if as_json:
@@ -49,6 +43,16 @@ def replay(
     else:
         _show(found)
     raise typer.Exit(ExitCode.OK if found["same"] else ExitCode.RUN_FAILED)
+
+
+async def replay_all(caller: Caller, session: str, **asked: Any) -> dict[str, Any]:
+    """Replay a session and return what came of it. An interrupt stops the replay."""
+    # Whoever interrupts means the replay, so its id is awaited even then.
+    with anyio.CancelScope(shield=True):
+        begun = await caller.data(
+            "notebook_replay", session_id=session, **asked, wait=0, response_format="json"
+        )
+    return await _finished(caller, begun)
 
 
 async def _finished(caller: Caller, begun: dict[str, Any]) -> dict[str, Any]:

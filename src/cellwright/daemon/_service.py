@@ -232,11 +232,13 @@ class Daemon:
         if handshake.get("if_idle") and busy is not None:
             await _tell(stream, {"stopping": False, "busy": busy})
             return
+        ended = {"pid": os.getpid(), "sessions": [session.id for session in self._engine.sessions("active")]}
+        ended |= {"running": self._running()}
         if handshake.get("kernels"):
             await self._engine.close(stop_host=True)
         # Before it is said: whoever comes once it is known must not be let in, only to be sent away.
         self._hide()
-        await _tell(stream, {"stopping": True})
+        await _tell(stream, {"stopping": True, **ended})
         self._stopped.set()
 
     def _hide(self) -> None:

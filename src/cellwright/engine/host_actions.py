@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from cellwright.engine.engine import Engine
-from cellwright.engine.hosts import Hosts
+from cellwright.engine.hosts import Hosts, link_name, place_name
 from cellwright.engine.placement import LOCAL, HostName, parse_host
 from cellwright.engine.providers import HostInfo, ShapeRequest
+from cellwright.engine.session import Session
 from cellwright.errors import ShapeRefused, UnknownHost
 
-__all__ = ["find_hosts", "meant_host", "start_host", "stop_host", "wait_for_host"]
+__all__ = ["StoppedHost", "find_hosts", "meant_host", "start_host", "stop_host", "wait_for_host"]
 
 
 async def start_host(engine: Engine, asked: str | None, request: ShapeRequest) -> HostInfo:
@@ -34,8 +36,21 @@ async def start_host(engine: Engine, asked: str | None, request: ShapeRequest) -
     return await hosts.provider(name.kind).start(name.which, request)
 
 
-async def stop_host(engine: Engine, asked: str | None) -> HostInfo:
-    """Let a host go with its kernels; the sessions on it are kept and can be resumed, elsewhere too.
+@dataclass(frozen=True, slots=True)
+class StoppedHost:
+    """A host after it was stopped, and what ended with it."""
+
+    info: HostInfo
+    sessions: tuple[str, ...] = ()
+    """The sessions whose kernels were there; they are suspended now."""
+    executions: tuple[str, ...] = ()
+    """What ran or waited in them."""
+
+
+async def stop_host(engine: Engine, asked: str | None) -> StoppedHost:
+    """End a host with its kernels, and return once they are gone, or SLURM has taken the order.
+
+    The sessions on it are kept and can be resumed, elsewhere too.
 
     Raises:
         UnknownHost: there is none of that name.
@@ -43,12 +58,37 @@ async def stop_host(engine: Engine, asked: str | None) -> HostInfo:
         HostCannot: it is not ours to stop.
     """
     hosts, name = engine.hosts, engine.hosts.wanted(asked)
+    active = [_Active.of(session) for session in engine.sessions("active")]
     if name.kind != LOCAL:
-        return await hosts.provider(name.kind).stop(name.which)
-    for session in engine.sessions("active"):
-        if session.host is hosts.local and parse_host(session.record.host).kind == LOCAL:
-            await session.suspend()
-    return await hosts.local_info()
+        info = await hosts.provider(name.kind).stop(name.which)
+        return _stopped(info, [one for one in active if info.name in one.places])
+    there = [one for one in active if LOCAL in one.places and one.session.host is hosts.local]
+    for one in there:
+        await one.session.suspend()
+    await hosts.local.stop()
+    return _stopped(await hosts.local_info(), there)
+
+
+@dataclass(frozen=True, slots=True)
+class _Active:
+    """A session with a kernel, as it was before its host was stopped."""
+
+    session: Session
+    places: tuple[str, ...]
+    running: tuple[str, ...]
+
+    @classmethod
+    def of(cls, session: Session) -> _Active:
+        places = link_name(session.record), place_name(session.record)
+        # A kernel on a Jupyter server is reached through this machine's host, and is not on it.
+        wanted = parse_host(session.record.host).kind
+        kept = tuple(place for place in places if place != LOCAL or wanted == LOCAL)
+        return cls(session, kept, tuple(execution.id for execution in session.runs.live))
+
+
+def _stopped(info: HostInfo, ended: Sequence[_Active]) -> StoppedHost:
+    running = [execution_id for one in ended for execution_id in one.running]
+    return StoppedHost(info, tuple(one.session.id for one in ended), tuple(running))
 
 
 async def find_hosts(hosts: Hosts, asked: str | None) -> list[HostInfo]:

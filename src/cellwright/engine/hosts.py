@@ -409,6 +409,22 @@ class HostLink:
                 await connection.lost.wait()
         await connection.close()
 
+    async def stop(self) -> bool:
+        """End the host with all its kernels, and return once it is gone; a later call may start another.
+
+        Returns whether there was one. Sessions that still had a kernel there are told that it is lost.
+        """
+        connection = self._connection
+        if connection is None or connection.lost.is_set():
+            return False
+        with anyio.move_on_after(_STOP_DEADLINE_S), suppress(HostLost):
+            await connection.call(protocol.Stop(), type(None))
+            await connection.lost.wait()
+        async with self._connecting:
+            if self._connection is connection:
+                await self._handle_loss()
+        return True
+
     # Attaching ---------------------------------------------------------------------------------------------------
 
     async def _attach(self) -> protocol.Attached:

@@ -216,7 +216,9 @@ async def _stop(request: PageRequest) -> Response:
     """Let a host go with its kernels; the sessions stay."""
     host = (await request.form())["host"]
     stopped = await stop_host(request.engine, host)
-    return request.done(f"{stopped.called or stopped.name} is stopped; its sessions are suspended")
+    count = len(stopped.sessions)
+    ended = f"{count} session{'s' if count != 1 else ''}, now suspended" if count else "no session"
+    return request.done(f"{stopped.info.called or stopped.info.name} is stopped; it had kernels of {ended}")
 
 
 _HOST_PAGES = [

@@ -8,6 +8,7 @@ import nbformat
 import pytest
 
 from cellwright import Engine
+from cellwright.engine.host_actions import stop_host
 from cellwright.errors import (
     CellwrightError,
     KernelBusy,
@@ -20,6 +21,7 @@ from cellwright.errors import (
     UnknownExecution,
     UnknownSession,
 )
+from cellwright.hosts.local import HostPaths, is_held
 from cellwright.sandbox.tiers import UNSAFE_BANNER
 from tests.kernel.engine.conftest import OpenEngine
 from tests.waiting import fail_after
@@ -155,6 +157,22 @@ async def test_suspending_keeps_all_but_the_kernel(engine: Engine) -> None:
     assert session not in engine.sessions("active")
     execution = await (await session.execute_code("'x' in globals()")).wait()
     assert (execution.text, execution.generation, session.state) == ("False\n", 2, "active")
+
+
+async def test_stopping_this_machines_host_ends_it_at_once_and_says_whose_kernels_it_had(
+    engine: Engine,
+) -> None:
+    session, idle = await engine.create("at work"), await engine.create("idle")
+    await idle.suspend()
+    running = await session.execute_code("import time; time.sleep(600)", timeout_s=900)
+    with fail_after():
+        stopped = await stop_host(engine, "local")
+    assert (session.id in stopped.sessions, idle.id in stopped.sessions) == (True, False)
+    assert stopped.executions == (running.id,)
+    assert not is_held(HostPaths(engine.settings.storage).lock), "it is gone when the call returns"
+    assert (stopped.info.state, session.state, running.state) == ("idle", "suspended", "died")
+    again = await (await session.execute_code("6 * 7")).wait()
+    assert (again.text, again.generation) == ("42\n", 2), "another one starts on need"
 
 
 async def test_a_restart_raises_the_generation(engine: Engine) -> None:

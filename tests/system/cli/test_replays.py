@@ -30,6 +30,23 @@ def test_a_session_comes_back_and_is_the_same(shared: Place) -> None:
     assert shared.run("exec", about["session_id"], "--code", "x").stdout == "42\n"
 
 
+def test_what_a_suspended_session_has_lost_is_said_before_it_runs_and_comes_back_on_request(
+    shared: Place,
+) -> None:
+    session = with_code(shared, "x = 40", "x += 2")["session_id"]
+    suspended = shared.run("suspend", session)
+    assert (suspended.returncode, suspended.stdout) == (0, f"{session}\n")
+    empty = shared.run("exec", session, "--code", "import sys; print('ran', file=sys.stderr); x")
+    first, second, *rest = empty.stderr.splitlines()
+    assert first.startswith(f"note: {session} is suspended and its state is gone; 2 steps had made it")
+    assert f"`cellwright replay {session}`" in first
+    assert second == "ran", "it was said first"
+    assert not any("kernel is new" in line for line in rest), "and once"
+    shared.run("suspend", session)
+    back = shared.run("exec", session, "--replay", "--code", "x")
+    assert (back.returncode, back.stdout, back.stderr) == (0, "42\n", "note: replayed 2 steps\n")
+
+
 @pytest.mark.matrix  # `mcp/test_replays` has the data, `test_plans` names a session by its file
 def test_a_notebooks_file_names_its_session_and_data_is_json(shared: Place) -> None:
     about = with_code(shared, "'a'", "'b'")
@@ -84,13 +101,15 @@ def test_an_interrupt_stops_the_replay_and_the_next_one_is_whole(shared: Place) 
 
 def test_a_kernel_that_lost_its_names_says_so_until_they_are_there_again(shared: Place) -> None:
     session = with_code(shared, "lost = 42")["session_id"]
-    assert shared.run("stop", "local").returncode == 0
+    stopped = shared.run("stop", "local")
+    assert stopped.returncode == 0
+    assert "ended: the kernels of " in stopped.stderr
+    assert session in stopped.stderr
     missed = shared.run("exec", session, "--code", "lost")
     assert missed.returncode == 1
-    assert (
-        "note: The kernel is new, earlier names are gone; `cellwright replay` brings them back"
-        in missed.stderr
-    )
+    assert missed.stderr.startswith(f"note: {session} is suspended and its state is gone")
+    again = shared.run("exec", session, "--code", "lost").stderr
+    assert "note: The kernel is new, earlier names are gone; `cellwright replay` brings them back" in again
     assert shared.run("replay", session).returncode == 0
     found = shared.run("exec", session, "--code", "lost")
     assert (found.stdout, found.stderr) == ("42\n", "")

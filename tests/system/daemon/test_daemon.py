@@ -315,7 +315,13 @@ def test_start_status_logs_and_stop_say_what_they_did(place: Place) -> None:
     status = json.loads(place.run("daemon", "status", "--json").stdout)
     assert (status["state"], status["clients"], status["storage"]) == ("ready", 0, str(place.storage))
     assert "ready version=" in "\n".join(json.loads(place.run("daemon", "logs", "--json").stdout)["lines"])
-    assert json.loads(place.run("daemon", "stop", "--json").stdout) == {"stopped": True, "busy": None}
+    created = json.loads(place.run("new", "goes on", "--json").stdout)["session_id"]
+    kept = place.run("daemon", "stop")
+    assert kept.stdout.startswith(f"stopped process {status['pid']}; the kernels of {created} go on")
+    place.run("daemon", "start")
+    ended = json.loads(place.run("daemon", "stop", "--kernels", "--json").stdout)
+    assert (ended["stopped"], ended["sessions"], ended["kernels_ended"]) == (True, [created], True)
+    assert host_process(place.storage) is None, "it is gone when the command returns"
     assert json.loads(place.run("daemon", "stop", "--json").stdout)["stopped"] is False
     assert place.daemons() == []
 
@@ -326,7 +332,7 @@ def test_starting_while_the_last_one_is_ending_waits_for_it(place: Place) -> Non
     assert connection is not None
     with connection:
         before = place.daemon().pid
-        assert ask(connection, "stop") == {"stopping": True}
+        assert ask(connection, "stop")["stopping"] is True
     with connect_or_start(place.paths, str(place.root), say=lambda _: None) as again:
         found = ask(again, "status")
     assert found["state"] in {"starting", "ready"}

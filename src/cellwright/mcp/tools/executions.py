@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import Field
 
 from cellwright.engine import Execution, Session
+from cellwright.engine.lineage import steps, to_replay
 from cellwright.mcp._arguments import Arguments, ExecutionId, MaxTokens, ResponseFormat, SessionId, WaitMs
 from cellwright.mcp._replies import execution_reply
 from cellwright.mcp._waits import wait_for
@@ -61,7 +63,16 @@ async def execution_list(call: Call, args: ListExecutions) -> Reply:
     session = call.session(args.session_id, reads=True)
     history = await call.engine.history(session.id, outputs=False)
     newest = [_brief(execution) for execution in reversed(history[-args.limit :])]
-    return data_reply({"session_id": session.id, "total": len(history), "executions": newest}, call)
+    lost = _lost(session, history)
+    return data_reply({"session_id": session.id, **lost, "total": len(history), "executions": newest}, call)
+
+
+def _lost(session: Session, history: Sequence[Execution]) -> dict[str, Any]:
+    """Of a session without a kernel: that it has none, and how many steps of its lost state a replay would run."""
+    if session.state != "suspended":
+        return {}
+    again = steps((execution.record for execution in history), to_replay(session.record))
+    return {"state": session.state, "replayable": len(again)}
 
 
 def _brief(execution: Execution) -> dict[str, Any]:
@@ -115,8 +126,10 @@ async def session_suspend(call: Call, args: OfSession) -> Reply:
     """Let the kernel go and keep the rest."""
     session = call.session(args.session_id)
     await call.shared.planner.pause(session.id)
+    running = session.runs.live
     await session.suspend()
-    return data_reply(_state(session), call)
+    ended = {"stopped": {execution.id: execution.state for execution in running}} if running else {}
+    return data_reply({**_state(session), **ended}, call)
 
 
 async def session_resume(call: Call, args: OfSession) -> Reply:

@@ -68,7 +68,9 @@ class StopHost(Arguments):
 
 async def host_stop(call: Call, args: StopHost) -> Reply:
     """End an allocation and its kernels. Sessions stay."""
-    return data_reply(about_host(await stop_host(call.engine, args.host)), call)
+    stopped = await stop_host(call.engine, args.host)
+    ended = {"suspended": list(stopped.sessions), "interrupted": list(stopped.executions)}
+    return data_reply(about_host(stopped.info) | ended, call)
 
 
 async def _wait(call: Call, host: str, wait_ms: int | None) -> None:
