@@ -160,6 +160,11 @@ class Cell:
         return ran is not None and ran != ran_mark(self.source)
 
     @property
+    def explains(self) -> bool:
+        """Whether a plan wrote it beside its steps, so that it does not count against ``max_cells``."""
+        return self.kind == "markdown" and own_section(self.metadata).get("explains") is True
+
+    @property
     def may_raise(self) -> bool:
         """Whether the cell says that its failure is wanted."""
         return "raises-exception" in self.tags

@@ -149,6 +149,11 @@ class Document:
         """All cells in order."""
         return tuple(self.cell(cell_id) for cell_id in self._order)
 
+    @property
+    def counted(self) -> int:
+        """How many cells count against ``max_cells``: all but those that a plan wrote to explain its steps."""
+        return sum(not cell.explains for cell in self.cells)
+
     def cell(self, cell_id: str) -> Cell:
         """One cell.
 
@@ -407,9 +412,9 @@ def add_cell(
         TooManyCells: the notebook is full.
         NotebookError: the position, kind or id cannot be had.
     """
-    if len(document) >= max_cells:
+    if len(document) >= max_cells and document.counted >= max_cells:
         raise TooManyCells(
-            f"The notebook has {len(document)} cells, and the setting max_cells allows {max_cells}",
+            f"The notebook has {document.counted} cells, and the setting max_cells allows {max_cells}",
             hint="Delete cells, start another notebook, or raise CELLWRIGHT_MAX_CELLS",
         )
     if kind not in get_args(CellKind):

@@ -117,14 +117,16 @@ def cell_metadata(
     language: str | None = None,
     filename: str | None = None,
     tags: Sequence[str] = (),
+    explains: bool = False,
     also: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A cell's metadata that says these things, in our own words and in those of editors that know them.
 
-    ``also`` is metadata that it has besides.
+    ``explains``: a plan writes it to explain a step. ``also`` is metadata that it has besides.
     """
     metadata = dict(also or {})
-    own = {name: value for name, value in (("language", language), ("filename", filename)) if value}
+    said = (("language", language), ("filename", filename), ("explains", explains))
+    own = {name: value for name, value in said if value}
     if own:
         metadata[OWN_SECTION] = {**own_section(metadata), **own}
     if language:

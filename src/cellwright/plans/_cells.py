@@ -74,7 +74,13 @@ def opening_changes(document: Document, plan: Plan, *, description: str = "") ->
     ids = [PLAN_CELL, *(f"{PLAN_CELL}-{number}" for number in range(2, len(document) + 3))]
     place = document.index("problem") + 1 if "problem" in document else len(document)
     changes.append(
-        CellAdded(next(one for one in ids if one not in document), "markdown", _overview(plan), place)
+        CellAdded(
+            next(one for one in ids if one not in document),
+            "markdown",
+            _overview(plan),
+            place,
+            cell_metadata(explains=True),
+        )
     )
     return [*changes, NotebookMetadataSet(with_plan(document.metadata, plan))]
 
@@ -127,7 +133,7 @@ def _written(document: Document, plan: Plan, todo: Todo, source: str) -> list[Ch
         return [CellAdded(todo.id, "code", source, document.index(text_id) + 1, about)]
     place = _position(document, plan, todo)
     return [
-        CellAdded(text_id, "markdown", _heading(plan, todo), place),
+        CellAdded(text_id, "markdown", _heading(plan, todo), place, cell_metadata(explains=True)),
         CellAdded(todo.id, "code", source, place + 1, about),
     ]
 

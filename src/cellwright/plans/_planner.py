@@ -61,10 +61,12 @@ class Planner:
 
     def _refuse_too_many_cells(self, session: Session, plan: Plan) -> None:
         limit = self._engine.settings.max_cells
-        needed = len(session.document) + 1 + 2 * len(plan.steps)  # the list of steps, and two cells for each
+        # Neither the problem nor what the plan writes to explain its steps counts, nor the validation at the end.
+        needed = session.document.counted - ("problem" in session.document) + len(plan.todos)
         if needed > limit:
             raise TooManyCells(
-                f"A plan of {len(plan.steps)} steps needs a notebook of {needed} cells, and max_cells allows {limit}",
+                f"With a plan of {len(plan.todos)} steps the notebook has {needed} cells besides what explains them, "
+                f"and max_cells allows {limit}",
                 hint="Join steps, make two plans of it, or raise CELLWRIGHT_MAX_CELLS",
             )
 

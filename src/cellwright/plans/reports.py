@@ -9,9 +9,19 @@ from msgspec import to_builtins
 
 from cellwright.errors import PlanError
 from cellwright.plans.checks import told
-from cellwright.plans.model import Attempt, Plan, Todo, plan_of
+from cellwright.plans.model import Attempt, Plan, Todo, TodoStatus, plan_of
 
-__all__ = ["MARKS", "notes", "plan_brief", "plan_in", "plan_json", "status_text", "summary_text", "todo_line"]
+__all__ = [
+    "MARKS",
+    "done_text",
+    "notes",
+    "plan_brief",
+    "plan_in",
+    "plan_json",
+    "status_text",
+    "summary_text",
+    "todo_line",
+]
 
 MARKS = {"pending": "·", "running": "▶", "done": "✓", "failed": "✗", "skipped": "↷"}
 Json: TypeAlias = dict[str, Any]
@@ -24,7 +34,8 @@ def plan_json(plan: Plan, *, interrupted: bool = False) -> Json:
         "phase": "interrupted" if interrupted else plan.phase,
         "successful": plan.phase == "succeeded",
         "draft": plan.draft,
-        "done": sum(todo.status in ("done", "skipped") for todo in plan.todos),
+        "done": _count(plan, "done"),
+        "skipped": _count(plan, "skipped"),
         "total": len(plan.todos),
         "seconds": _seconds(plan),
         "todos": [_todo_json(plan, todo) for todo in plan.todos],
@@ -105,11 +116,21 @@ def notes(plan: Plan) -> list[str]:
 
 def plan_brief(plan: Plan) -> str:
     """A plan in a few words."""
-    done = sum(todo.status in ("done", "skipped") for todo in plan.todos)
     todo = plan.current
     at = f", at {plan.number(todo.id)}. {todo.description}" if todo is not None else ""
     tried = f", attempt {len(todo.attempts)}" if todo is not None and len(todo.attempts) > 1 else ""
-    return f"{plan.phase}, {done} of {len(plan.todos)} TODOs{at}{tried}"
+    return f"{plan.phase}, {done_text(plan)}{at}{tried}"
+
+
+def done_text(plan: Plan) -> str:
+    """How many TODOs are done, and how many were skipped."""
+    skipped = _count(plan, "skipped")
+    told = f"{_count(plan, 'done')} of {len(plan.todos)} TODOs"
+    return f"{told}, {skipped} skipped" if skipped else told
+
+
+def _count(plan: Plan, status: TodoStatus) -> int:
+    return sum(todo.status == status for todo in plan.todos)
 
 
 def plan_in(metadata: Mapping[str, Any]) -> str | None:

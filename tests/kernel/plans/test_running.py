@@ -387,9 +387,11 @@ async def test_a_plan_goes_on_in_a_branch_from_where_it_was(engine: Engine) -> N
 
 async def test_a_plan_with_more_steps_than_its_notebook_has_room_for_is_refused(engine: Engine) -> None:
     session = await engine.create("many steps")
-    with pytest.raises(TooManyCells, match="50 steps needs a notebook of 102 cells"):
-        await Planner(engine).create(session, outline(*["x"] * 50))
-    await Planner(engine).create(session, outline(*["x"] * 49))
+    await session.add_cell("mine = 1")
+    with pytest.raises(TooManyCells, match="a plan of 100 steps the notebook has 101 cells"):
+        await Planner(engine).create(session, outline(*["x"] * 100))
+    other = await engine.create("as many as a plan may have")
+    await Planner(engine).create(other, outline(*["x"] * 100))
 
 
 async def test_a_plan_leaves_the_cells_alone_that_are_called_as_its_own_would_be(engine: Engine) -> None:

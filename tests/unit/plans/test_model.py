@@ -11,7 +11,7 @@ from cellwright.errors import PlanError
 from cellwright.plans import Attempt, Plan, Todo, _machine
 from cellwright.plans._machine import advance
 from cellwright.plans.model import MAX_EARLIER, plan_of, with_plan
-from cellwright.plans.reports import plan_in, plan_json, summary_text
+from cellwright.plans.reports import plan_brief, plan_in, plan_json, summary_text
 from cellwright.plans.runner import diff_of
 
 ONE = {"id": "todo-1", "description": "a", "code": "x"}
@@ -44,6 +44,17 @@ def test_a_plan_that_nobody_can_have_made_is_refused_before_anything_is_done_wit
     with pytest.raises(PlanError, match=why):
         plan_of(metadata)
     assert "cannot be read" in (plan_in(metadata) or "")
+
+
+def test_a_skipped_step_is_not_counted_as_done() -> None:
+    todos = tuple(
+        Todo(f"todo-{number}", "a", status=status)
+        for number, status in enumerate(("done", "skipped", "pending"), 1)
+    )
+    plan = Plan("p", todos, phase="paused")
+    found = plan_json(plan)
+    assert (found["done"], found["skipped"], found["total"]) == (1, 1, 3)
+    assert plan_brief(plan).startswith("paused, 1 of 3 TODOs, 1 skipped, at 3. a")
 
 
 def test_a_plan_stays_small_after_hundreds_of_rounds_and_counts_them_all() -> None:

@@ -23,7 +23,7 @@ from cellwright.mcp.tools.notebooks import AGENTS_MODE, about_session
 from cellwright.plans import PlanRun
 from cellwright.plans.model import VALIDATION_ID, Attempt, Outline, Plan, Todo
 from cellwright.plans.outlines import checked_outline
-from cellwright.plans.reports import MARKS, notes, plan_json, summary_text, todo_line
+from cellwright.plans.reports import MARKS, done_text, notes, plan_json, summary_text, todo_line
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle
 
 __all__ = ["PLAN_TOOLS"]
@@ -249,12 +249,11 @@ def _lines(
 ) -> Iterator[str]:
     run = call.shared.planner.run_of(session)
     phase = "interrupted" if _is_interrupted(plan, run) else plan.phase
-    done = sum(todo.status in ("done", "skipped") for todo in plan.todos)
     facts = [
         f"session {session.id}",
         f"run {run_id}" if run_id is not None else "",
         phase,
-        f"{done} of {len(plan.todos)} TODOs",
+        done_text(plan),
     ]
     yield " | ".join(fact for fact in facts if fact)
     for line in _todo_lines(plan, {one.todo.id for one in fresh if one.attempt.fixer is not None}):
