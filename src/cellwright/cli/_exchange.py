@@ -49,8 +49,7 @@ def export_notebook(
     as_json: AsJson = False,
 ) -> None:
     """Write a notebook in another format. [default: as the output's name says, else ipynb]"""
-    guessed = formats.format_of_file(output.name) if output is not None else None
-    wanted = _Wanted(form or (guessed.name if guessed is not None else "ipynb"), output, outputs)
+    wanted = _Wanted(form or _format_told(output), output, outputs)
     try:
         binary = formats.format_named(wanted.form).binary
         if output is None and (as_json or sys.stdout.isatty()) and binary:
@@ -64,6 +63,19 @@ def export_notebook(
         raise typer.Exit(ExitCode.RUN_FAILED) from error
     _tell(found.notices)
     _show(named, wanted, found, as_json=as_json)
+
+
+def _format_told(output: Path | None) -> str:
+    """The format that the output's name tells; ipynb where it has no suffix, or there is none."""
+    if output is None or not output.suffix:
+        return "ipynb"
+    if (guessed := formats.format_of_file(output.name)) is None:
+        _usage(
+            f"{output.name!r} tells no format that notebooks are written in",
+            f"Give --to one of {', '.join(formats.writable())}, or a name that ends in "
+            ".ipynb, .json, .md, .src.md, .html, .pdf or .py",
+        )
+    return guessed.name
 
 
 def _found(named: str) -> tuple[Document, str]:

@@ -21,7 +21,7 @@ from cellwright.engine.records import (
     SessionRecord,
     put_execution,
 )
-from cellwright.hosts.protocol import ExecutionState, Finished
+from cellwright.hosts.protocol import ExecutionState, Finished, earlier_failed, failed_earlier
 from cellwright.notebook import (
     CellMetadataSet,
     Document,
@@ -331,7 +331,7 @@ class Runs:
             seconds=body.seconds,
             execution_count=body.execution_count,
             error=body.error,
-            reason=body.reason,
+            reason=self._in_cells(body.reason),
             dropped_bytes=body.dropped_bytes,
             dropped_messages=body.dropped_messages,
             exit_code=body.exit_code,
@@ -354,6 +354,13 @@ class Runs:
             batch.after.append(partial(self.undo, execution))
         else:
             batch.after.append(partial(self.settle, execution))
+
+    def _in_cells(self, reason: str | None) -> str | None:
+        """A host's reason with a cell where it names an execution that failed: hosts know no cells."""
+        if reason is None:
+            return None
+        failed = self.find(failed_earlier(reason) or "")
+        return earlier_failed(failed.cell_id) if failed is not None and failed.cell_id else reason
 
     def end_live(
         self,

@@ -48,7 +48,8 @@ def write_script(document: Document, writing: Writing) -> Written:
         raise NotebookFormatError(
             f"There are no scripts in {main}", hint=f"Export it as markdown; there are: {known}"
         )
-    parts = [_comment(writing.name, language), *_parts(document, language)]
+    name = "" if _has_title(document) else _comment(writing.name, language)
+    parts = [name, *_parts(document, language)]
     content, notices = encoded("\n\n".join(part for part in parts if part) + "\n")
     others = sorted(
         {
@@ -61,6 +62,12 @@ def write_script(document: Document, writing: Writing) -> Written:
     )
     told = (f"Cells in {', '.join(others)} are comments",) if others else ()
     return Written(content, (*notices, *told), suffix=language.suffixes[0])
+
+
+def _has_title(document: Document) -> bool:
+    """Whether the notebook begins with a title of its own."""
+    first = document.cells[0] if len(document) else None
+    return first is not None and first.kind == "markdown" and first.source.lstrip().startswith("# ")
 
 
 def _parts(document: Document, language: Language) -> Iterator[str]:
@@ -151,18 +158,22 @@ class Format:
     extra: str | None = None
     """What must be installed besides."""
     binary: bool = False
+    outputs: bool = True
+    """Whether it holds what cells put out."""
 
 
 FORMATS: tuple[Format, ...] = (
     Format("ipynb", "application/x-ipynb+json", (".ipynb",), write_ipynb, read_ipynb),
     Format("json", "application/json", (".json",), write_json, read_json),
     Format("markdown", "text/markdown", (".md", ".markdown"), write_markdown, read_markdown),
-    Format("src.md", "text/markdown", (".src.md",), write_srcmd, read_srcmd),
-    Format("myst", "text/markdown", (".myst.md", ".myst"), write_myst, read_myst, extra="export"),
-    Format("percent", "text/plain", _SCRIPTS, write_percent, read_script, extra="export"),
+    Format("src.md", "text/markdown", (".src.md",), write_srcmd, read_srcmd, outputs=False),
+    Format(
+        "myst", "text/markdown", (".myst.md", ".myst"), write_myst, read_myst, extra="export", outputs=False
+    ),
+    Format("percent", "text/plain", _SCRIPTS, write_percent, read_script, extra="export", outputs=False),
     Format("html", "text/html", (".html", ".htm"), write_html, extra="export"),
     Format("pdf", "application/pdf", (".pdf",), write_pdf, extra="export", binary=True),
-    Format("script", "text/plain", (), write_script, read_script, extra="export"),
+    Format("script", "text/plain", (), write_script, read_script, extra="export", outputs=False),
 )
 
 
@@ -218,9 +229,18 @@ def export(
         written = chosen.write(given, Writing(name, files_at))
     except ImportError as error:
         raise MissingExtra(chosen.name, error, extra=chosen.extra or "export") from error
+    notices = (*written.notices, *_without_outputs(chosen, given))
     return Exported(
-        written.content, chosen.mime, written.suffix or chosen.suffixes[0], written.notices, written.files
+        written.content, chosen.mime, written.suffix or chosen.suffixes[0], notices, written.files
     )
+
+
+def _without_outputs(chosen: Format, document: Document) -> tuple[str, ...]:
+    count = 0 if chosen.outputs else sum(bool(cell.outputs) for cell in document.cells)
+    if not count:
+        return ()
+    whose = "1 cell is" if count == 1 else f"{count} cells are"
+    return (f"The output of {whose} left out: {chosen.name} holds none",)
 
 
 def read(

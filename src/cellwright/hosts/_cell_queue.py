@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, assert_never
 
-from cellwright.hosts.protocol import ExecutionState, Run
+from cellwright.hosts.protocol import ExecutionState, Run, earlier_failed
 
 __all__ = [
     "Began",
@@ -329,9 +329,8 @@ def _go_on(queue: Queue, running: Running, end: End) -> Step:
         dropped = [_dropped(job, "The session was rolled back before this ran") for job in waiting]
         return Queue(), [*effects, *dropped]
     if state != "ok" and running.job.group is not None and not running.job.allow_error:
-        effects += [
-            _dropped(job, "An earlier cell failed") for job in waiting if job.group == running.job.group
-        ]
+        reason = earlier_failed(running.job.execution_id)
+        effects += [_dropped(job, reason) for job in waiting if job.group == running.job.group]
         waiting = tuple(job for job in waiting if job.group != running.job.group)
     return _next_job(Queue(None, waiting), effects)
 

@@ -71,6 +71,8 @@ __all__ = [
     "decode_event",
     "decode_from_engine",
     "decode_from_host",
+    "earlier_failed",
+    "failed_earlier",
 ]
 
 # The kinds of kernel that an engine can ask its host for. Part of the ``protocol``.
@@ -416,6 +418,21 @@ class Status(Tagged, frozen=True, tag="status"):
 
 class Ping(Tagged, frozen=True, tag="ping"):
     """A sign of life is asked for, and nothing else."""
+
+
+_EARLIER_FAILED = "An earlier cell failed ("
+
+
+def earlier_failed(name: str) -> str:
+    """Why something did not run, by the execution that failed before it, or by that one's cell."""
+    return f"{_EARLIER_FAILED}{name})"
+
+
+def failed_earlier(reason: str) -> str | None:
+    """The execution that such a reason names; None for any other."""
+    if not reason.startswith(_EARLIER_FAILED):
+        return None
+    return reason.removeprefix(_EARLIER_FAILED).removesuffix(")")
 
 
 class Stop(Tagged, frozen=True, tag="stop"):

@@ -54,6 +54,9 @@ _HISTORY = 200
 
 _JSON = "application/json"
 
+_NOTICES = "cellwright/notices"
+"""What an export could not hold, in the metadata of its content."""
+
 _VIEWS = {
     "state": "Cells with sources, states and output sizes",
     "history": "Executions, newest first",
@@ -153,7 +156,9 @@ class Resources:
             case "export":
                 found = await exported(session, address.item, self._engine.pages)
                 binary = formats.format_named(address.item).binary
-                return ReadResourceContents(found.content if binary else found.content.decode(), found.mime)
+                meta = {_NOTICES: list(found.notices)} if found.notices else None
+                content = found.content if binary else found.content.decode()
+                return ReadResourceContents(content, found.mime, meta)
             case "cell":
                 return _output(session.cell(address.item).outputs, address.index)
             case "execution":

@@ -271,6 +271,8 @@ _MAX_SLUG_BYTES = 200
 
 _FALLBACK = "notebook"
 
+_stamps = re.compile(r"^(?:\d{8}_\d{6}_)+(?=.)")
+
 _reserved = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)")  # on Windows, with which a directory may be shared
 
 
@@ -300,7 +302,8 @@ def create_notebook_file(directory: Path, problem: str, *, now: datetime, conten
         raise SaveFailed(
             f"Cannot create the directory {directory}: {error.strerror}", hint="Choose another root directory"
         ) from error
-    stem = f"{now:%Y%m%d_%H%M%S}_{slug(problem)}"
+    # The name of another notebook of ours, which an import or a copy brings along, has its own time in front.
+    stem = f"{now:%Y%m%d_%H%M%S}_{slug(_stamps.sub('', problem.strip()))}"
     for number in count(1):
         path = directory / f"{stem}{f'_{number}' if number > 1 else ''}.ipynb"
         # Looked at first: a file that is written and synced only to find its name taken costs a hundred times more.

@@ -107,7 +107,7 @@ async def test_run_all_stops_at_the_first_failure_and_drops_the_rest(engine: Eng
         await session.add_cell(source)
     executions = await session.run_all()
     assert [execution.state for execution in executions] == ["ok", "error", "interrupted", "interrupted"]
-    assert executions[2].reason == "An earlier cell failed"
+    assert executions[2].reason == f"An earlier cell failed ({executions[1].cell_id})"
     allowed = await session.run_all(allow_errors=True)
     assert [execution.state for execution in allowed] == ["ok", "error", "ok", "ok"]
 

@@ -192,7 +192,7 @@ async def test_all_cells_run_in_order_until_one_fails(client: Client) -> None:
     ]
     text = await read(client, "cell_execute", session_id=session, cell_id="all")
     assert text.count("| execution ") == 3
-    assert f"An earlier cell failed: {ids[2]}" in text
+    assert f"An earlier cell failed ({ids[1]}): {ids[2]}" in text
     assert text.count(f"session {session}") == 1
     assert "NameError" in text
     data = await ask(client, "cell_execute", session_id=session, cell_id="all", response_format="json")

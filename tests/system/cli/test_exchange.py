@@ -54,6 +54,7 @@ def test_what_a_format_cannot_hold_is_said_beside_the_data(place: Place) -> None
     ("arguments", "code", "complaint"),
     [
         (("export", "in.ipynb", "--to", "docx"), 1, "There is no format 'docx'"),
+        (("export", "in.ipynb", "-o", "x.docx"), 2, "'x.docx' tells no format"),
         (("export", "in.ipynb", "--to", "src.md"), 1, "this notebook is in python"),
         (("export", "in.ipynb", "--to", "pdf", "--json"), 2, "pdf is not text"),
         (

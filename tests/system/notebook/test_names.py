@@ -40,6 +40,16 @@ def test_slug_keeps_the_words_of_any_language(problem: str, expected: str) -> No
     assert slug(problem) == expected
 
 
+def test_a_name_that_has_a_time_already_gets_no_second_one(tmp_path: Path) -> None:
+    for problem, expected in (
+        ("20251001_120000_sales", "sales"),
+        ("20251001_120000_20251002_130000_sales", "sales"),
+        ("20251001 sales", "20251001_sales"),
+    ):
+        made = create_notebook_file(tmp_path / problem, problem, now=NOW, content=b"{}")
+        assert made.name == f"20261105_090807_{expected}.ipynb"
+
+
 def test_both_ways_of_writing_an_accent_give_one_name() -> None:
     assert slug("e\u0301te\u0301") == slug("\u00e9t\u00e9")
 

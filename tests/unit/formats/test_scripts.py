@@ -171,11 +171,25 @@ def test_a_plain_script_keeps_code_and_makes_the_rest_comments() -> None:
     )
     found = export(document, name="name", format="script")
     assert found.content.decode() == (
-        "# name\n\n# # Title\n\n# %matplotlib inline\nx = 1\n# !ls\n\n# %%time\n# x\n\n"
+        "# # Title\n\n# %matplotlib inline\nx = 1\n# !ls\n\n# %%time\n# x\n\n"
         'text = """\n%not magic\n"""\n\n# A cell in sql:\n# select 1\n'
     )
     assert found.suffix == ".py"
     assert found.notices == ("Cells in sql are comments",)
+    untitled = export(book(("code", "1")), name="name", format="script").content.decode()
+    assert untitled == "# name\n\n1\n"
+
+
+@pytest.mark.parametrize("form", ["script", "percent", "myst", "src.md", "markdown", "json", "ipynb"])
+def test_a_format_that_holds_no_outputs_says_that_they_are_left_out(form: str) -> None:
+    shown = [{"output_type": "stream", "name": "stdout", "text": "1"}]
+    cell = DraftCell("code", "console.log(1)", outputs=shown)
+    document = document_of(Draft((cell,), language="typescript"), max_cells=1)
+    told = export(document, name="name", format=form).notices
+    lost = form in {"script", "percent", "myst", "src.md"}
+    assert (f"The output of 1 cell is left out: {form} holds none" in told) is lost
+    without = export(document, name="name", format=form, include_outputs=False).notices
+    assert not any("left out" in notice for notice in without)
 
 
 def test_statements_of_an_sql_script_are_kept_apart() -> None:

@@ -180,14 +180,14 @@ async def _replied(call: Call, session: Session, args: ExportNotebook) -> Reply:
         return Reply(
             f"session {session.id}: {args.format} is not text. Give a path to write it to a file, or read {uri}"
         )
-    text = (
-        await exported(session, args.format, call.engine.pages, outputs=args.include_outputs)
-    ).content.decode()
+    found = await exported(session, args.format, call.engine.pages, outputs=args.include_outputs)
+    text = found.content.decode()
     if len(text) > (args.max_tokens or _EXPORT_TOKENS) * CHARACTERS_PER_TOKEN:
         return Reply(
             f"session {session.id}: the {args.format} export has {size(len(text))}, more than max_tokens allows. "
             f"Give a path to write it to a file, read {uri}, raise max_tokens, or set include_outputs=false"
         )
+    call.notes.extend(found.notices)
     return Reply(text)
 
 
