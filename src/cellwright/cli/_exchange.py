@@ -186,6 +186,8 @@ def import_notebook(
         )
     )
     show_data(data, data["session_id"], as_json=as_json)
+    if wanted := data.get("dependencies"):
+        note(f"it needs packages: `cellwright packages add {data['session_id']} {' '.join(wanted)}`")
 
 
 def _imported(file: Path, form: str | None) -> Imported:

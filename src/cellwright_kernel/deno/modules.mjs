@@ -56,17 +56,17 @@ export class Modules {
       return await import(name, options);
     } catch (error) {
       if (!NOT_FOUND.test(error?.message)) throw error;
-      return this.#required(name, error);
+      return this.#required(name) ?? await import(`npm:${name}`, options);
     }
   }
 
   /** A package below `node_modules`, which Node's own way finds and Deno's does not, seen from the driver. */
-  #required(name, problem) {
+  #required(name) {
     const { require } = this;
     try {
       require.resolve(name);
     } catch {
-      throw problem;
+      return undefined;
     }
     const loaded = require(name);
     return loaded?.[Symbol.toStringTag] === "Module" ? loaded : { ...loaded, default: loaded };

@@ -176,9 +176,11 @@ def test_named_cells_are_written_for_others_to_import(driver: Driver) -> None:
 def test_a_package_that_is_not_installed_is_told_with_the_way_to_install_it(
     start_driver: StartDriver,
 ) -> None:
-    ran = start_driver(flags=("--allow-all", "--cached-only")).run("import { chunk } from 'npm:lodash-es@4'")
-    assert ran.reply["evalue"] == (
-        'The npm package "lodash-es" is not installed here. '
-        'package_install(["npm:lodash-es"]) installs it, if it is approved'
-    )
-    assert "packages.invalid" not in ran.traceback
+    driver = start_driver(flags=("--allow-all", "--cached-only"))
+    for name in ("npm:lodash-es@4", "lodash-es"):
+        ran = driver.run(f"import {{ chunk }} from '{name}'")
+        assert ran.reply["evalue"] == (
+            'The npm package "lodash-es" is not installed here. '
+            'package_install(["npm:lodash-es"]) installs it, if it is approved'
+        )
+        assert "packages.invalid" not in ran.traceback

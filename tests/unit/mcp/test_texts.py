@@ -20,6 +20,8 @@ from cellwright.mcp.outputs import (
     read_address,
     session_uri,
 )
+from cellwright.mcp.tools.read import dependencies_of
+from cellwright.notebook import Document, NotebookMetadataSet
 from cellwright.text_budget import cut_middle, share
 
 
@@ -41,6 +43,16 @@ def test_a_cut_text_keeps_its_head_and_tail_and_counts_the_rest(text: str, limit
         assert len(cut) <= max(limit, 120) + 80
         assert "characters left out; all of it: there" in cut
         assert cut[0] == text.rstrip()[0] or not text.strip()
+
+
+def test_packages_of_a_srcbook_are_named_as_they_are_installed() -> None:
+    packages = {"zod": "^3", "lodash": "*", "@scope/x": "1.2.0", "own": "file:../own"}
+    document = Document.new(language="typescript")
+    document.apply(NotebookMetadataSet({"cellwright": {"package": {"dependencies": packages}}}))
+    assert dependencies_of(document) == ["zod@^3", "lodash", "@scope/x@1.2.0", "own"]
+    for odd in ({"dependencies": ["zod"]}, {}, "zod"):
+        document.apply(NotebookMetadataSet({"cellwright": {"package": odd}}))
+        assert dependencies_of(document) == []
 
 
 def test_terminal_text_is_told_as_it_stands_in_the_end() -> None:

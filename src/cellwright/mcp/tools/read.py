@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,15 +22,20 @@ from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_r
 from cellwright.mcp.context import context_of, fit_lists, inspected
 from cellwright.mcp.outputs import cell_output_uri, clean, parts_of, session_uri, size
 from cellwright.mcp.tools.notebooks import AGENTS_MODE, about_session
-from cellwright.notebook import Cell, DocumentReplaced, write_atomically
+from cellwright.notebook import Cell, Document, DocumentReplaced, write_atomically
 from cellwright.notebook.document import comments_of
-from cellwright.notebook.languages import notebook_language
+from cellwright.notebook.languages import notebook_language, notebook_package
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, cut_tail, share
 
-__all__ = ["READING_TOOLS", "exported", "outline", "section"]
+__all__ = ["READING_TOOLS", "dependencies_of", "exported", "outline", "section"]
 _READ_TOKENS = 2_000
 
 _EXPORT_TOKENS = 10_000
+
+# As much as one call of package_install takes.
+_MOST_DEPENDENCIES = 50
+
+_version = re.compile(r"[~^]?\d[A-Za-z0-9.+-]*", re.ASCII)
 
 WritableFormat: TypeAlias = Literal[
     "json", "markdown", "html", "pdf", "ipynb", "src.md", "myst", "percent", "script"
@@ -243,7 +249,20 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
     )
     call.works_with(session)
     await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
-    return data_reply({**about_session(session), "repairs": list(imported.notices)}, call)
+    about = {**about_session(session), "repairs": list(imported.notices)}
+    if wanted := dependencies_of(document):
+        about |= {"dependencies": wanted, "next": f"package_install({json.dumps(wanted)}) installs those"}
+    return data_reply(about, call)
+
+
+def dependencies_of(document: Document) -> list[str]:
+    """The packages that a Srcbook's package.json asks for, as ``package_install`` takes them."""
+    named = (notebook_package(document) or {}).get("dependencies")
+    found = named.items() if isinstance(named, dict) else ()
+    return [
+        f"{name}@{version}" if _version.fullmatch(str(version)) else name
+        for name, version in list(found)[:_MOST_DEPENDENCIES]
+    ]
 
 
 READING_TOOLS = (
