@@ -31,6 +31,7 @@ from cellwright_kernel._exceptions import (
     own_nodes,
     text,
 )
+from cellwright_kernel._libraries import choices_for, signatures_in, versions
 from cellwright_kernel._subjects import UNKNOWN, Scope, node_at, public_names, statement_at, subject_of
 from cellwright_kernel.digests import describe, is_a
 
@@ -43,7 +44,18 @@ MAX_VALUES = 50
 
 MAX_REPLY = 400_000
 
-_SHED = ("heads", "files", "modules", "members", "names", "values", "chain", "subject")
+_SHED = (
+    "heads",
+    "versions",
+    "signatures",
+    "files",
+    "modules",
+    "members",
+    "names",
+    "values",
+    "chain",
+    "subject",
+)
 """What is left out first where everything together is too large."""
 
 _traceback_of: Any = vars(BaseException)["__traceback__"].__get__
@@ -68,8 +80,9 @@ def diagnose(shell: Any, project: str | None = None) -> dict[str, Any]:
     tracebacks = (_traceback_of(each) for each in (first, led_to, error))
     place = next((found for traceback in tracebacks if (found := code.place_of(traceback))), None)
     directory = _part(os.getcwd)
+    raised = told.raised(error)
     reply = {
-        "raised": told.raised(error),
+        "raised": raised,
         "roots": [told.raised(root, told.span_of(led_to) or span) for root, led_to in roots],
         "chain": [told.raised(each, span) for each in rest],
         "names": _part(lambda: _names(shell, place)),
@@ -77,7 +90,9 @@ def diagnose(shell: Any, project: str | None = None) -> dict[str, Any]:
         "files": _part(lambda: files_in(directory, project)) if directory is not None else None,
         "directory": None if directory is None else text(directory),
         "python": sys.version.split()[0],
-        **(_part(lambda: _around(code, place, shell.user_ns, first)) or {}),
+        "versions": _part(versions),
+        "choices": _part(lambda: choices_for(error, raised["message"])),
+        **(_part(lambda: _around(code, place, shell.user_ns, first, raised["message"])) or {}),
     }
     return _small(reply)
 
@@ -133,7 +148,7 @@ def _names(shell: Any, place: ErrorLocation | None) -> list[str]:
 
 
 def _around(
-    code: CellCode, place: ErrorLocation | None, namespace: dict[str, Any], error: BaseException
+    code: CellCode, place: ErrorLocation | None, namespace: dict[str, Any], error: BaseException, message: str
 ) -> dict[str, Any]:
     """What the failing statement and expression are about."""
     tree = code.tree()
@@ -147,6 +162,7 @@ def _around(
     if statement is not None:
         found["values"] = _part(lambda: _values(statement, scope))
         found["members"] = _part(lambda: members_of(statement, scope))
+        found["signatures"] = _part(lambda: signatures_in(statement, scope, message))
         found["heads"] = _part(lambda: heads_of(paths_in(tree, statement, scope)))
     return found
 

@@ -200,6 +200,17 @@ class Head(msgspec.Struct, frozen=True):
     size: int
 
 
+class Signature(msgspec.Struct, frozen=True):
+    """What a callable of an installed library takes."""
+
+    positional: tuple[str, ...] = ()
+    """Parameters that can be given by position, in order, without ``self``."""
+    keywords: tuple[str, ...] = ()
+    """Parameters that can be given by name."""
+    any_position: bool = False
+    any_keyword: bool = False
+
+
 class Diagnosis(msgspec.Struct, frozen=True):
     """An error and what lies around it."""
 
@@ -224,6 +235,12 @@ class Diagnosis(msgspec.Struct, frozen=True):
     heads: tuple[Head, ...] = ()
     directory: str | None = None
     python: str = ""
+    versions: dict[str, str] = {}
+    """Libraries that are loaded, by their top-level modules, each with its version."""
+    signatures: dict[str, Signature] = {}
+    """What the callables of the failing statement take, by the text that names each there."""
+    choices: dict[str, tuple[str, ...]] = {}
+    """Values that a library knows where it refused one: ``matplotlib.style``."""
 
 
 def diagnosis_of(reply: dict[str, Any]) -> Diagnosis | None:

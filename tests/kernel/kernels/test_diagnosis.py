@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cellwright.engine import Diagnosis
-from cellwright.engine.introspection import DIAGNOSE_REQUEST, Span, diagnosis_of
+from cellwright.engine.introspection import DIAGNOSE_REQUEST, Signature, Span, diagnosis_of
 from cellwright.kernels._forkserver import ForkServer
 from tests.matrix import first_of
 from tests.waiting import LIMIT_S
@@ -341,6 +341,36 @@ async def test_names_modules_and_members_are_what_the_code_could_use(fail: Fail)
     found = await fail("import numpy as np\nnp.linalg.invv([[1]])")
     assert "inv" in found.members["np.linalg"]
     assert found.members["np.linalg"] == found.members["numpy.linalg"]
+
+
+LIBRARY = """
+import sys, types
+class Box:
+    def put(self, what, /, where, *, when=0, **more): pass
+    @classmethod
+    def made(cls, size): return cls()
+def opened(): return Box()
+pretend, style = types.ModuleType("pretend"), types.ModuleType("matplotlib.style")
+pretend.__version__, pretend.Box, pretend.opened = "1.2", Box, opened
+style.available = ["plain", "seaborn-v0_8"]
+sys.modules |= {"pretend": pretend, "matplotlib.style": style}
+box = Box()
+"""
+
+
+async def test_what_the_installed_libraries_take_is_told_without_a_call_of_them(fail: Fail) -> None:
+    found = await fail(LIBRARY, "box.put(1, 2, 3)")
+    assert found.versions["pretend"] == "1.2"
+    put = Signature(("what", "where"), ("where", "when"), any_keyword=True)
+    assert found.signatures["box.put"] == put
+    # What the call is made of is only known by running it: the message names the class.
+    found = await fail("pretend.opened().put(1, 2, 3)")
+    assert found.signatures == {"pretend.opened().put": put, "pretend.opened": Signature()}
+    found = await fail("pretend.Box.made(1, 2)")
+    assert found.signatures == {"pretend.Box.made": Signature(("size",), ("size",))}
+    assert not found.choices
+    found = await fail("raise OSError(\"'seaborn' is not a valid package style\")")
+    assert found.choices == {"matplotlib.style": ("plain", "seaborn-v0_8")}
 
 
 async def test_files_are_those_below_the_directory_without_hidden_ones_and_links(

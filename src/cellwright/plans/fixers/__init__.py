@@ -28,6 +28,16 @@ from cellwright.plans.fixers._callables import (
     suggest_types,
 )
 from cellwright.plans.fixers._columns import fix_column, fix_key, fix_query
+from cellwright.plans.fixers._drift import (
+    fix_colormap,
+    fix_frequency,
+    fix_keyword,
+    fix_library_import,
+    fix_library_name,
+    fix_parameter_value,
+    fix_positions,
+    fix_style,
+)
 from cellwright.plans.fixers._imports import fix_missing_package, fix_misspelt_import, fix_moved_import
 from cellwright.plans.fixers._limits import suggest_check, suggest_less, suggest_zero
 from cellwright.plans.fixers._names import (
@@ -57,9 +67,11 @@ FIXERS: tuple[Fixer, ...] = (
     fix_missing_import,
     point_to_other_step,
     fix_misspelt_name,
+    fix_library_import,
     fix_moved_import,
     fix_misspelt_import,
     fix_missing_package,
+    fix_style,
     fix_missing_directory,
     fix_missing_file,
     fix_encoding,
@@ -70,10 +82,16 @@ FIXERS: tuple[Fixer, ...] = (
     fix_query,
     fix_header,
     fix_assigned_none,
+    fix_library_name,
     fix_retired_attribute,
     fix_appended_frame,
     fix_misspelt_attribute,
+    fix_colormap,
+    fix_frequency,
+    fix_parameter_value,
     fix_fill_method,
+    fix_keyword,
+    fix_positions,
     fix_call_of_module,
     fix_call_of_value,
     fix_missing_call,

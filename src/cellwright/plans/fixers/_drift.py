@@ -1,0 +1,691 @@
+"""Code that was right for an older release of a library: names, arguments and values that newer ones changed.
+
+A library's own words come first: the names that it lists, the alias that it proposes, what its functions take as they
+are installed. Then the table of renames (``_drift_table``). Where neither says that something else does the same, it is
+only suggested.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from cellwright.engine.introspection import Raised, Signature
+from cellwright.plans._failures import Failure, Proposal
+from cellwright.plans.fixers._attributes import missed_of
+from cellwright.plans.fixers._cells import (
+    MAX_TEXT,
+    Case,
+    Edit,
+    called,
+    calls_in,
+    keyword_of,
+    literal_like,
+    parse,
+    with_argument,
+)
+from cellwright.plans.fixers._drift_table import (
+    COLORMAPS,
+    FREQUENCIES,
+    KEYWORDS,
+    MODULES,
+    NAMES,
+    PERIODS,
+    POSITIONS,
+    STYLES,
+    VALUES,
+    Keyword,
+    Rename,
+)
+
+__all__ = [
+    "fix_colormap",
+    "fix_frequency",
+    "fix_keyword",
+    "fix_library_import",
+    "fix_library_name",
+    "fix_parameter_value",
+    "fix_positions",
+    "fix_style",
+]
+
+_ALIASES: Mapping[str, str] = {
+    "matplotlib.pyplot": "plt",
+    "matplotlib": "matplotlib",
+    "numpy": "np",
+    "pandas": "pd",
+    "seaborn": "sns",
+}
+"""What everybody calls a module."""
+
+_PERIOD_CALLS = frozenset(["Period", "period_range", "to_period", "PeriodIndex"])
+
+
+def _case(failure: Failure, *types: str) -> Case | None:
+    """The failure by the error that reached the top: a library's words about a value are there, not in its cause."""
+    if failure.state != "error" or failure.language != "python" or len(failure.source) > MAX_TEXT:
+        return None
+    known = failure.diagnosis
+    error = known.raised if known is not None else Raised(failure.error_type, failure.message)
+    cell = parse(failure.source) if error.type in types else None
+    return None if cell is None else Case(failure, error, cell)
+
+
+def _since(case: Case, library: str, since: str) -> bool:
+    """Whether the installed release is one from which the old name is gone; an unknown one may be."""
+    installed = case.diagnosis.versions.get(library)
+    return installed is None or _numbers(installed) >= _numbers(since)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+# Values that a library names otherwise -------------------------------------------------------------------------------
+
+_NO_STYLE = re.compile(r"^'(?P<name>[^']+)' is not a valid package style")
+
+_NO_COLORMAP = (
+    re.compile(
+        r"^'(?P<name>\w+)' is not a valid value for (?:cmap|colormap|name); supported values are (?P<known>.+)"
+    ),
+    re.compile(r"^[\"']?'(?P<name>\w+)' is not a known colormap name"),
+)
+
+_NO_FREQUENCY = re.compile(r"^Invalid frequency: (?P<name>[^\s.,]+)")
+
+_MEANT = re.compile(r"Did you mean (?P<meant>[\w-]+)\?")
+
+_ALIAS = re.compile(r"(?P<count>-?\d*\.?\d*)(?P<alias>[A-Za-z]+)(?P<anchor>-[A-Z]{3})?")
+
+_NO_VALUE = re.compile(
+    r"^The '(?P<parameter>\w+)' parameter of (?P<callable>\w+) must be .*Got '(?P<name>[^']+)' instead",
+    re.DOTALL,
+)
+
+
+_NO_PARAMETER = re.compile(
+    r"^Invalid parameter '(?P<name>\w+)' for estimator (?P<estimator>\w+)\(.*Valid parameters are: \[(?P<known>[^\]]*)\]",
+    re.DOTALL,
+)
+
+
+def fix_style(failure: Failure) -> Proposal | None:
+    """A style sheet that matplotlib renamed."""
+    case = _case(failure, "OSError")
+    match = _NO_STYLE.match(case.error.message) if case else None
+    if case is None or match is None:
+        return None
+    old = match["name"]
+    known = case.diagnosis.choices.get("matplotlib.style", ())
+    row = next((row for row in STYLES if old == row.old or old.startswith(f"{row.old}-")), None)
+    if row is None or not _since(case, row.library, row.since):
+        near = ", ".join(f"`{name}`" for name in known if name.partition("-")[0] in old)
+        return Proposal(
+            "style", f"matplotlib has no style `{old}`" + (f"; it has {near[:200]}." if near else ".")
+        )
+    new = row.new + old.removeprefix(row.old)
+    if known and new not in known:
+        return Proposal("style", f"matplotlib has neither a style `{old}` nor `{new}` any more.")
+    reason = f"matplotlib renamed the style `{old}`: it is `{new}` since {row.since}."
+    return case.proposal("style", reason, _relabelled(case, old, new), certain=True)
+
+
+def fix_colormap(failure: Failure) -> Proposal | None:
+    """A colour map that matplotlib renamed."""
+    case = _case(failure, "ValueError", "KeyError")
+    match = next((found for each in _NO_COLORMAP if case and (found := each.match(case.error.message))), None)
+    if case is None or match is None:
+        return None
+    old = match["name"]
+    known = re.findall(r"'(\w+)'", match.groupdict().get("known") or "")
+    alike = [name for name in known if name.lower() == old.lower()]
+    new = COLORMAPS.get(old) or (alike[0] if len(alike) == 1 else None)
+    if new is None or (known and new not in known):
+        return Proposal(
+            "colormap", f"matplotlib has no colour map `{old}`: `plt.colormaps()` lists those it has."
+        )
+    reason = f"matplotlib has no colour map `{old}`: it is `{new}`."
+    return case.proposal("colormap", reason, _relabelled(case, old, new), certain=old in COLORMAPS)
+
+
+def fix_frequency(failure: Failure) -> Proposal | None:
+    """A frequency that pandas spells otherwise."""
+    case = _case(failure, "ValueError")
+    match = _NO_FREQUENCY.match(case.error.message) if case else None
+    statement = case.statement if case else None
+    if case is None or match is None or statement is None or not _since(case, "pandas", "2.2"):
+        return None
+    old, meant = match["name"], _MEANT.search(case.error.message)
+    periods = any(called(call) in _PERIOD_CALLS for call in calls_in(statement))
+    parts = list(_ALIAS.finditer(old))
+    if "".join(part.group() for part in parts) != old:
+        return None
+    table = PERIODS if periods else FREQUENCIES
+    if len(parts) == 1 and meant is not None:
+        alias = meant["meant"].partition("-")[0]
+        table = {**table, parts[0]["alias"]: alias}
+    new = "".join(
+        f"{part['count']}{table.get(part['alias'], part['alias'])}{part['anchor'] or ''}" for part in parts
+    )
+    if new == old:
+        return None
+    edits = _relabelled(case, old, new)
+    return case.proposal(
+        "frequency", f"pandas spells the frequency `{old}` `{new}` now.", edits, certain=True
+    )
+
+
+def fix_parameter_value(failure: Failure) -> Proposal | None:
+    """A value of an argument that scikit-learn spells otherwise."""
+    case = _case(failure, "InvalidParameterError", "ValueError")
+    match = _NO_VALUE.match(case.error.message) if case else None
+    if case is None or match is None:
+        return _no_parameter(case) if case is not None else None
+    rows = [
+        row
+        for row in VALUES
+        if row.parameter == match["parameter"]
+        and row.old == match["name"]
+        and _names(row.callables, match["callable"])
+    ]
+    if not rows:
+        return None
+    edits = [
+        case.cell.replace(keyword.value, rows[0].new)
+        for call in ast.walk(case.cell.tree)
+        if isinstance(call, ast.Call) and called(call) == match["callable"]
+        if (keyword := keyword_of(call, rows[0].parameter)) and _is_value(keyword.value, rows[0].old)
+    ]
+    reason = f'`{match["callable"]}` calls `{rows[0].parameter}="{rows[0].old}"` {rows[0].new} now.'
+    return case.proposal("parameter_value", reason, edits, certain=True)
+
+
+def _no_parameter(case: Case) -> Proposal | None:
+    """A parameter that a search or ``set_params`` names, and the estimator does not have: what it has, in its own words."""
+    match = _NO_PARAMETER.match(case.error.message)
+    if match is None:
+        return None
+    reason = f"`{match['estimator']}` has no parameter `{match['name']}`; it has {match['known']}."
+    return Proposal("parameter_value", reason.replace("'", ""))
+
+
+def _is_value(node: ast.expr, value: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == value
+
+
+def _names(paths: Iterable[str], name: str) -> bool:
+    return any(path.rpartition(".")[2] == name for path in paths)
+
+
+def _relabelled(case: Case, old: str, new: str) -> list[Edit]:
+    """The literals of a value by its new spelling: the failing statement's, or the cell's where that has none."""
+    every = case.cell.strings(old)
+    own = [node for node in every if case.cell.statement_of(node) is case.statement]
+    texts = [(node, literal_like(case.cell.segment(node), old, new)) for node in own or every]
+    return [case.cell.replace(node, text) for node, text in texts if text is not None]
+
+
+# Names that went elsewhere -------------------------------------------------------------------------------------------
+
+
+_NO_MEMBER = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'")
+
+
+def fix_library_name(failure: Failure) -> Proposal | None:
+    """A function, method or attribute that a library has under another name or in another place."""
+    missed = missed_of(failure)
+    if missed is None or not missed.nodes:
+        return _missed_elsewhere(failure)
+    case, kind = missed.case, missed.kind
+    subject = str(case.details.get("obj_type") or "")
+    row = next((row for row in NAMES if _is_missed(row, kind, subject, missed.name)), None)
+    if row is None or not _since(case, row.library, row.since):
+        return None
+    edits: list[Edit] = []
+    for node in missed.nodes:
+        found = _moved(case, node, row, missed.call(node))
+        if found is None:
+            return Proposal("library_name", _told(row))
+        edits += found
+    edits += _import_for(case, row)
+    return case.proposal("library_name", _told(row), edits, certain=not row.differs)
+
+
+def _missed_elsewhere(failure: Failure) -> Proposal | None:
+    """What a function of another cell asks for: the place to mend is there."""
+    case = _case(failure, "AttributeError")
+    match = _NO_MEMBER.match(case.error.message) if case else None
+    row = next((row for row in NAMES if match and row.old == f"{match['module']}.{match['name']}"), None)
+    if case is None or row is None or not _since(case, row.library, row.since):
+        return None
+    return Proposal("library_name", f"{_told(row)} The code that asks for it is not in this cell.")
+
+
+def _told(row: Rename) -> str:
+    besides = f", but {row.differs}" if row.differs else ""
+    return f"`{row.old}` is gone since {row.library} {row.since}: it is `{row.new}`{besides}."
+
+
+def _is_missed(row: Rename, kind: str, subject: str, name: str) -> bool:
+    holder, _, last = row.old.rpartition(".")
+    if last != name:
+        return False
+    if kind.startswith("module "):
+        return holder == kind.removeprefix("module ")
+    library = subject.partition(".")[0] or kind.partition(".")[0]
+    same = library == row.library or (row.library == "matplotlib" and library == "mpl_toolkits")
+    return same and holder.rpartition(".")[2] == (subject or kind).rpartition(".")[2]
+
+
+def _moved(case: Case, node: ast.Attribute, row: Rename, call: ast.Call | None) -> list[Edit] | None:
+    """The edits that lead an expression to where its name is now; None where they cannot be written."""
+    if row.template:
+        return _templated(case, row, call)
+    holder, _, name = row.new.rpartition(".")
+    end = case.cell.place(node)[1]
+    if holder == row.old.rpartition(".")[0]:
+        edits = [Edit(end - len(node.attr), end, name)]
+    elif (place := _expressed(case, holder)) is not None:
+        edits = [case.cell.replace(node, f"{place}.{name}")]
+    elif row.new.startswith(row.old.rpartition(".")[0] + "."):
+        edits = [Edit(end - len(node.attr), end, row.new.removeprefix(row.old.rpartition(".")[0] + "."))]
+    else:
+        return None
+    return edits if call is None else _with_call(case, call, row, edits)
+
+
+def _with_call(case: Case, call: ast.Call, row: Rename, edits: list[Edit]) -> list[Edit] | None:
+    given = {keyword.arg for keyword in call.keywords}
+    if row.takes is not None and not given <= row.takes:
+        return None
+    named = _positions(case, call, row.positions, None) if row.positions else []
+    if named is None:
+        return None
+    edits = [*edits, *named, *_renamed_keywords(case, call, row.new)]
+    for name, value in row.adds.items():
+        placed = row.positions.index(name) < len(call.args) if name in row.positions else False
+        if name not in given and not placed:
+            added = with_argument(case.cell, call, name, value)
+            edits += [added] if added is not None else []
+    return edits
+
+
+def _templated(case: Case, row: Rename, call: ast.Call | None) -> list[Edit] | None:
+    if call is None or any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if not given.keys() <= (row.takes or frozenset()) or len(call.args) + len(given) != len(row.positions):
+        return None
+    values = [*call.args, *(given[name] for name in row.positions[len(call.args) :] if name in given)]
+    if len(values) != len(row.positions):
+        return None
+    first, *rest = [case.cell.segment(value) for value in values]
+    first = (
+        first if isinstance(values[0], ast.Name | ast.Attribute | ast.Subscript | ast.Call) else f"({first})"
+    )
+    return [case.cell.replace(call, row.template.format(first, *rest))]
+
+
+def _expressed(case: Case, module: str) -> str | None:
+    """How a module, or a class of one, is written in the cell: by what everybody calls it."""
+    longest = max(
+        (known for known in _ALIASES if module == known or module.startswith(known + ".")),
+        key=len,
+        default=None,
+    )
+    if longest is not None:
+        return _ALIASES[longest] + module.removeprefix(longest)
+    top = module.partition(".")[0]
+    taken = top in case.diagnosis.names or case.cell.binds(top)
+    return None if taken else module
+
+
+def _import_for(case: Case, row: Rename) -> list[Edit]:
+    """The import that the new name needs, where neither the session nor the cell has it."""
+    if row.template or row.new.rpartition(".")[0] == row.old.rpartition(".")[0]:
+        return []
+    holder = row.new.rpartition(".")[0]
+    place = _expressed(case, holder)
+    if place is None:
+        return []
+    root = place.partition(".")[0]
+    if root in case.diagnosis.names or case.cell.binds(root):
+        return []
+    module = next((known for known, alias in _ALIASES.items() if alias == root), None)
+    if module is not None:
+        return [case.cell.import_edit(f"import {module}" + (f" as {root}" if root != module else ""))]
+    modules = [part for part in holder.split(".") if part == part.lower()]
+    # What is in a module that has objects of lower-case names, such as `scipy.stats.norm`, is imported by the module.
+    return [case.cell.import_edit("import " + ".".join(modules[:2] if modules[0] == "scipy" else modules))]
+
+
+_NO_MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
+
+_NO_NAME = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
+
+
+def fix_library_import(failure: Failure) -> Proposal | None:
+    """An import of what a library has elsewhere."""
+    case = _case(failure, "ModuleNotFoundError", "ImportError")
+    statement = case.statement if case else None
+    if case is None or not isinstance(statement, ast.ImportFrom) or statement.level:
+        return None
+    module = statement.module or ""
+    gone = _NO_MODULE.search(case.error.message)
+    if gone is not None:
+        row = next((row for row in MODULES if row.old == module == gone["module"]), None)
+        if row is None or not _since(case, row.library, row.since):
+            return None
+        start = case.cell.text.index(module, case.cell.place(statement)[0])
+        known = all(alias.name in row.names for alias in statement.names)
+        reason = f"What was in `{row.old}` is in `{row.new}` since {row.library} {row.since}."
+        return case.proposal(
+            "library_import", reason, [Edit(start, start + len(module), row.new)], certain=known
+        )
+    missing = _NO_NAME.search(case.error.message)
+    wanted = f"{missing['module']}.{missing['name']}" if missing and missing["module"] == module else ""
+    name = next((row for row in NAMES if row.old == wanted), None)
+    return (
+        None
+        if name is None or not _since(case, name.library, name.since)
+        else _imported(case, statement, name)
+    )
+
+
+def _imported(case: Case, statement: ast.ImportFrom, row: Rename) -> Proposal | None:
+    """The import by its new name; where arguments have to change, also the calls, all of which the cell must have."""
+    old = row.old.rpartition(".")[2]
+    alias = next(alias for alias in statement.names if alias.name == old)
+    kept = alias.asname or old
+    home, _, new = row.new.rpartition(".")
+    uses = list(case.uses(kept))
+    calls = [
+        above
+        for use in uses
+        if isinstance(above := case.cell.parents.get(use), ast.Call) and above.func is use
+    ]
+    changed = bool(row.adds or row.positions or row.takes is not None)
+    if (
+        home.rpartition(".")[2][:1].isupper()
+        or len(statement.names) > 1
+        or len(calls) != len(uses)
+        or (changed and not calls)
+    ):
+        return Proposal("library_import", _told(row))
+    written = new if kept == new else f"{new} as {kept}"
+    edits = [case.cell.replace(statement, f"from {home} import {written}")]
+    for call in calls if changed else ():
+        more = _with_call(case, call, row, [])
+        if more is None:
+            return Proposal("library_import", _told(row))
+        edits += more
+    return case.proposal("library_import", _told(row), edits, certain=not row.differs)
+
+
+# Arguments -----------------------------------------------------------------------------------------------------------
+
+_NO_KEYWORD = re.compile(
+    r"(?P<call>[\w.]+)\(\) got an unexpected keyword argument '(?P<name>\w+)'(?:\. Did you mean '(?P<meant>\w+)'\?)?"
+)
+
+_TOO_MANY = re.compile(r"(?P<call>[\w.]+)\(\) takes (?:from \d+ to )?\d+ positional arguments? but \d+ ")
+
+_BOUND = re.compile(r"^(?P<call>)too many positional arguments$")
+
+_TWICE = re.compile(r"(?P<call>[\w.]+)\(\) got multiple values for argument '\w+'")
+
+
+def fix_keyword(failure: Failure) -> Proposal | None:
+    """A keyword argument that a library calls otherwise, or takes no more."""
+    case = _case(failure, "TypeError", "AttributeError")
+    match = _NO_KEYWORD.search(case.error.message) if case else None
+    if case is None or match is None:
+        return None
+    name = match["name"]
+    calls = [call for call in _failing_calls(case) if keyword_of(call, name)]
+    calls = calls or [
+        made for call in _failing_calls(case) for made in _spread(case, call) if keyword_of(made, name)
+    ]
+    found = [(call, row) for call in calls if (row := _keyword_row(case, call, name)) is not None]
+    if not found:
+        return _proposed_keyword(case, calls, match)
+    edits: list[Edit] = []
+    for call, row in found:
+        changed = _renamed_keyword(case, call, row)
+        if changed is None:
+            return Proposal("keyword", _told_keyword(row))
+        edits += changed
+    rows = [row for _, row in found]
+    certain = not any(row.differs for row in rows)
+    return case.proposal("keyword", _told_keyword(rows[0]), edits, certain=certain)
+
+
+def _told_keyword(row: Keyword) -> str:
+    function = row.callables[0].rpartition(".")[2]
+    besides = f", but {row.differs}" if row.differs else ""
+    if row.callee == "=":
+        return f"`{function}` has no `{row.old}` since {row.library} {row.since}: there are methods of those names."
+    if row.callee:
+        return f"`{function}` takes no `{row.old}` since {row.library} {row.since}: `{row.callee}` does."
+    if row.new is None:
+        return (
+            f"`{function}` takes no `{row.old}` since {row.library} {row.since}, and does without{besides}."
+        )
+    return f"`{function}` calls `{row.old}` `{row.new}` since {row.library} {row.since}{besides}."
+
+
+def _proposed_keyword(case: Case, calls: list[ast.Call], match: re.Match[str]) -> Proposal | None:
+    """What Python itself thinks is meant: near in spelling, which says nothing of what it does."""
+    signature = next((_signature(case, call) for call in calls if _signature(case, call)), None)
+    taken = f"; it takes {', '.join(signature.keywords[:12])}" if signature and signature.keywords else ""
+    meant = f"; near it is `{match['meant']}`" if match["meant"] else taken
+    return (
+        Proposal("keyword", f"`{match['call']}` takes no argument `{match['name']}`{meant}.")
+        if meant
+        else None
+    )
+
+
+def _spread(case: Case, call: ast.Call) -> Iterator[ast.Call]:
+    """The ``dict(…)`` of the cell that a call is given by ``**name``, as a call of what is called with it."""
+    for keyword in call.keywords:
+        if keyword.arg is not None or not isinstance(keyword.value, ast.Name):
+            continue
+        made = [
+            node.value
+            for node in ast.walk(case.cell.tree)
+            if isinstance(node, ast.Assign)
+            and any(isinstance(target, ast.Name) and target.id == keyword.value.id for target in node.targets)
+        ]
+        users = {
+            called(each)
+            for each in ast.walk(case.cell.tree)
+            if isinstance(each, ast.Call) and _is_given(each, keyword.value.id)
+        }
+        if (
+            len(made) == 1
+            and isinstance(made[0], ast.Call)
+            and called(made[0]) == "dict"
+            and users == {called(call)}
+        ):
+            yield ast.copy_location(ast.Call(call.func, made[0].args, made[0].keywords), made[0])
+
+
+def _is_given(call: ast.Call, name: str) -> bool:
+    return any(
+        each.arg is None and isinstance(each.value, ast.Name) and each.value.id == name
+        for each in call.keywords
+    )
+
+
+def _failing_calls(case: Case) -> list[ast.Call]:
+    """The call at the place that failed; where Python does not tell it, those of its statement."""
+    exact = [node for node in case.cell.at(case.span) if isinstance(node, ast.Call)]
+    if exact:
+        return exact
+    return list(calls_in(case.statement)) if case.statement is not None else []
+
+
+def _keyword_row(case: Case, call: ast.Call, name: str) -> Keyword | None:
+    return next(
+        (
+            row
+            for row in KEYWORDS
+            if row.old == name
+            and _names(row.callables, called(call))
+            and row.library in _libraries(case)
+            and _since(case, row.library, row.since)
+            and _suits(case, call, row)
+        ),
+        None,
+    )
+
+
+def _libraries(case: Case) -> frozenset[str]:
+    """The libraries that are loaded; all of them where nobody could be asked."""
+    known = case.diagnosis.versions
+    every = {row.library for row in KEYWORDS} | {row.library for row in POSITIONS}
+    return frozenset(known) if known else frozenset(every)
+
+
+def _suits(case: Case, call: ast.Call, row: Keyword) -> bool:
+    """Whether the callable, as it is installed, takes the new name and not the old one, as far as it is known."""
+    signature = _signature(case, call)
+    if signature is None or row.new is None or row.callee:
+        return True
+    return row.old not in signature.keywords and (row.new in signature.keywords or signature.any_keyword)
+
+
+def _signature(case: Case, call: ast.Call) -> Signature | None:
+    return case.diagnosis.signatures.get(ast.unparse(call.func))
+
+
+def _renamed_keywords(case: Case, call: ast.Call, path: str) -> list[Edit]:
+    """All keyword arguments of a call that are known by other names, once it is known what it calls."""
+    rows = [row for row in KEYWORDS if path in row.callables and keyword_of(call, row.old)]
+    return [edit for row in rows for edit in _renamed_keyword(case, call, row) or ()]
+
+
+def _renamed_keyword(case: Case, call: ast.Call, row: Keyword) -> list[Edit] | None:
+    keyword = keyword_of(call, row.old)
+    if keyword is None or (row.new not in (None, row.old) and keyword_of(call, row.new or "")):
+        return None
+    start, end = case.cell.place(keyword)
+    said = ast.unparse(keyword.value)
+    if row.values and said not in row.values:
+        return None
+    if row.callee:
+        return _other_callee(case, call, row, keyword, row.values.get(said, row.callee))
+    if row.new is None:
+        return [_without(case, call, keyword)]
+    value = row.values.get(said)
+    if value is not None:
+        return [Edit(start, end, f"{row.new}={value}")]
+    return [Edit(start, start + len(row.old), row.new)] if row.new != row.old else []
+
+
+def _other_callee(
+    case: Case, call: ast.Call, row: Keyword, keyword: ast.keyword, name: str
+) -> list[Edit] | None:
+    if not isinstance(call.func, ast.Attribute) or (row.new is None and call.args):
+        return None
+    end = case.cell.place(call.func)[1]
+    edits = [Edit(end - len(call.func.attr), end, name)]
+    return edits if row.new is not None else [*edits, _without(case, call, keyword)]
+
+
+def _without(case: Case, call: ast.Call, keyword: ast.keyword) -> Edit:
+    """The keyword argument taken out, with the comma that belongs to it."""
+    start, end = case.cell.place(keyword)
+    before = re.search(r",\s*\Z", case.cell.text[case.cell.place(call.func)[1] : start])
+    if before is not None:
+        return Edit(start - len(before.group()), end, "")
+    after = re.match(r"\s*,\s*", case.cell.text[end:])
+    return Edit(start, end + (len(after.group()) if after else 0), "")
+
+
+def fix_positions(failure: Failure) -> Proposal | None:
+    """Arguments given by position that have to be named now."""
+    case = _case(failure, "TypeError")
+    match = next(
+        (
+            found
+            for each in (_TOO_MANY, _TWICE, _BOUND)
+            if case and (found := each.search(case.error.message))
+        ),
+        None,
+    )
+    if case is None or match is None:
+        return None
+    owner = _owner(match["call"])
+    calls = [
+        call for call in _failing_calls(case) if called(call) == (owner[-1] or called(call)) and call.args
+    ]
+    if len(calls) != 1:
+        return None
+    owner = owner if owner[-1] else (called(calls[0]),)
+    call, signature = calls[0], _signature(case, calls[0])
+    path, names = _old_order(case, owner, signature)
+    if names:
+        edits = _positions(case, call, names, signature)
+        if edits:
+            also = _renamed_keywords(case, call, path)
+            reason = (
+                f"`{owner[-1]}` takes these arguments by name only: {', '.join(names[: len(call.args)])}."
+            )
+            return case.proposal("positions", reason, [*edits, *also], certain=True)
+    return _guessed(case, call, signature, owner[-1])
+
+
+def _owner(said: str) -> tuple[str, ...]:
+    """The callable by the last parts of its name: class and method, or the class alone for its ``__init__``."""
+    parts = tuple(said.split("."))
+    return parts[:-1][-1:] if parts[-1] == "__init__" else parts[-2:]
+
+
+def _old_order(
+    case: Case, owner: tuple[str, ...], signature: Signature | None
+) -> tuple[str, tuple[str, ...]]:
+    for row in POSITIONS:
+        for path in row.callables:
+            is_named = tuple(path.split("."))[-len(owner) :] == owner
+            taken = signature is None or set(row.names) <= {*signature.keywords, *signature.positional}
+            if (
+                is_named
+                and taken
+                and row.library in _libraries(case)
+                and _since(case, row.library, row.since)
+            ):
+                return path, row.names
+    return "", ()
+
+
+def _positions(
+    case: Case, call: ast.Call, names: tuple[str, ...], signature: Signature | None
+) -> list[Edit] | None:
+    """Names before arguments that stood for themselves; those that may still stand first are left as they are."""
+    given = {keyword.arg for keyword in call.keywords}
+    if len(call.args) > len(names) or any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    taken = signature.positional if signature is not None else ()
+    kept = 0
+    while kept < min(len(taken), len(names)) and taken[kept] == names[kept]:
+        kept += 1
+    edits = []
+    for name, value in list(zip(names, call.args, strict=False))[kept:]:
+        if name in given:
+            return None
+        start = case.cell.place(value)[0]
+        edits.append(Edit(start, start, f"{name}="))
+    return edits
+
+
+def _guessed(case: Case, call: ast.Call, signature: Signature | None, name: str) -> Proposal | None:
+    """By the order in which the installed release names them, which may not be the one that the code knew."""
+    if signature is None or signature.any_position:
+        return None
+    edits = _positions(case, call, signature.keywords, signature)
+    reason = f"`{name}` takes by position only ({', '.join(signature.positional)}); by name it takes {', '.join(signature.keywords[:12])}."
+    return case.proposal("positions", reason, edits or (), certain=False)
