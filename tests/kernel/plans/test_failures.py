@@ -19,6 +19,7 @@ from cellwright.plans.error_classes import ERROR_CLASSES
 from tests.matrix import one_of_each
 from tests.support.plans import failures_table_columns as columns
 from tests.support.plans import failures_table_data as data
+from tests.support.plans import failures_table_drift as drift
 from tests.support.plans import failures_table_meanings as meanings
 from tests.support.plans import failures_table_more as more
 from tests.support.plans import failures_table_names as names
@@ -36,6 +37,7 @@ FAILURES: tuple[Row, ...] = (
     *syntax.ROWS,
     *traps.ROWS,
     *more.ROWS,
+    *drift.ROWS,
     *stops.ROWS,
 )
 TEMPTING: tuple[Row, ...] = (*meanings.ROWS, *columns.ROWS, *readings.ROWS)

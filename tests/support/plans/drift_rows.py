@@ -92,7 +92,7 @@ def _keywords(library: str) -> Iterator[str]:
                     for name in row.values.values() or (row.callee,)
                     if found(f"{owner}.{name}") is ABSENT
                 )
-            elif row.new is not None and row.new not in named and not any_name:
+            elif row.new and row.new not in named and not any_name:
                 yield f"{path} takes no {row.new}"
 
 

@@ -71,6 +71,9 @@ def test_a_colour_map_is_renamed_by_the_table_and_only_proposed_by_its_spelling(
     source = "plt.imshow(a, cmap='spectral')"
     found = drifted(source, "ValueError", said.format("spectral"), source)
     assert mended(found) == "plt.imshow(a, cmap='nipy_spectral')"
+    near = "'spectral' is not a valid value for name. Did you mean one of: 'Spectral', 'nipy_spectral'?"
+    source = "c = plt.get_cmap('spectral', 10)"
+    assert mended(drifted(source, "ValueError", near, source)) == "c = plt.get_cmap('nipy_spectral', 10)"
     source = "plt.imshow(a, cmap='blues')"
     assert "`Blues`" in suggested(drifted(source, "ValueError", said.format("blues"), source))
 
@@ -92,6 +95,12 @@ def test_a_colour_map_is_renamed_by_the_table_and_only_proposed_by_its_spelling(
 )
 def test_a_frequency_is_spelt_as_pandas_does_now(source: str, said: str, expected: str) -> None:
     assert mended(drifted(source, "ValueError", f"Invalid frequency: {said}", source)) == expected
+
+
+def test_a_frequency_whose_letters_also_name_something_else_is_only_proposed() -> None:
+    source = "df.groupby('M').resample('M').sum()"
+    said = suggested(drifted(source, "ValueError", "Invalid frequency: M. Did you mean ME?", source))
+    assert said == "pandas spells the frequency `M` `ME` now."
 
 
 def test_a_frequency_that_never_was_one_is_left_alone() -> None:
@@ -243,6 +252,7 @@ def test_an_import_follows_what_moved_and_its_calls_keep_what_they_meant() -> No
         ),
         ("from sklearn.preprocessing import Imputer", "Imputer", "sklearn.preprocessing"),
         ("from sklearn.mixture import GMM\ng = GMM(4)", "GMM", "sklearn.mixture"),
+        ("from sklearn.datasets import fetch_mldata\nfetch_mldata('a')", "fetch_mldata", "sklearn.datasets"),
     ],
 )
 def test_an_import_of_what_takes_other_arguments_now_is_only_proposed(
@@ -295,6 +305,12 @@ def test_an_import_of_what_takes_other_arguments_now_is_only_proposed(
             'pd.read_csv(f, sep=r"\\s+")',
         ),
         (
+            "i = pd.PeriodIndex(year=y, quarter=q)",
+            "pd.PeriodIndex(year=y, quarter=q)",
+            "PeriodIndex.__new__",
+            "i = pd.PeriodIndex.from_fields(year=y, quarter=q)",
+        ),
+        (
             "g = sns.FacetGrid(t, size=3)",
             "sns.FacetGrid(t, size=3)",
             "FacetGrid.__init__",
@@ -307,7 +323,7 @@ def test_a_keyword_that_a_library_calls_otherwise_is_called_so(
 ) -> None:
     name = next(
         each
-        for each in ("normed", "method", "sparse", "projection", "delim_whitespace", "size")
+        for each in ("normed", "method", "sparse", "projection", "delim_whitespace", "size", "year")
         if f"{each}=" in source
     )
     found = drifted(source, "TypeError", f"{said}() got an unexpected keyword argument '{name}'", at)

@@ -59,6 +59,24 @@ _ALIASES: Mapping[str, str] = {
 }
 """What everybody calls a module."""
 
+_FREQUENCY_NAMES = frozenset(["freq", "rule"])
+
+_FREQUENCY_CALLS = frozenset(
+    [
+        "Grouper",
+        "Period",
+        "asfreq",
+        "ceil",
+        "date_range",
+        "floor",
+        "period_range",
+        "resample",
+        "round",
+        "to_offset",
+        "to_period",
+    ]
+)
+
 _PERIOD_CALLS = frozenset(["Period", "period_range", "to_period", "PeriodIndex"])
 
 
@@ -88,7 +106,8 @@ _NO_STYLE = re.compile(r"^'(?P<name>[^']+)' is not a valid package style")
 
 _NO_COLORMAP = (
     re.compile(
-        r"^'(?P<name>\w+)' is not a valid value for (?:cmap|colormap|name); supported values are (?P<known>.+)"
+        r"^'(?P<name>\w+)' is not a valid value for (?P<parameter>cmap|colormap|name)\b(?P<known>.*)",
+        re.DOTALL,
     ),
     re.compile(r"^[\"']?'(?P<name>\w+)' is not a known colormap name"),
 )
@@ -138,8 +157,10 @@ def fix_colormap(failure: Failure) -> Proposal | None:
     match = next((found for each in _NO_COLORMAP if case and (found := each.match(case.error.message))), None)
     if case is None or match is None:
         return None
-    old = match["name"]
-    known = re.findall(r"'(\w+)'", match.groupdict().get("known") or "")
+    old, said = match["name"], match.groupdict()
+    if said.get("parameter") == "name" and old not in COLORMAPS:
+        return None
+    known = re.findall(r"'(\w+)'", said.get("known") or "")
     alike = [name for name in known if name.lower() == old.lower()]
     new = COLORMAPS.get(old) or (alike[0] if len(alike) == 1 else None)
     if new is None or (known and new not in known):
@@ -171,10 +192,18 @@ def fix_frequency(failure: Failure) -> Proposal | None:
     )
     if new == old:
         return None
-    edits = _relabelled(case, old, new)
-    return case.proposal(
-        "frequency", f"pandas spells the frequency `{old}` `{new}` now.", edits, certain=True
-    )
+    # The same letters may be a column's name, or a key.
+    certain = all(_is_frequency(case, node) for node in case.cell.strings(old))
+    reason = f"pandas spells the frequency `{old}` `{new}` now."
+    return case.proposal("frequency", reason, _relabelled(case, old, new), certain=certain)
+
+
+def _is_frequency(case: Case, node: ast.Constant) -> bool:
+    """Whether a text stands where a frequency does: as an argument of that name, or of what takes one."""
+    above = case.cell.parents.get(node)
+    if isinstance(above, ast.keyword):
+        return above.arg in _FREQUENCY_NAMES
+    return isinstance(above, ast.Call) and called(above) in _FREQUENCY_CALLS and node in above.args
 
 
 def fix_parameter_value(failure: Failure) -> Proposal | None:
@@ -400,6 +429,8 @@ def _imported(case: Case, statement: ast.ImportFrom, row: Rename) -> Proposal | 
     alias = next(alias for alias in statement.names if alias.name == old)
     kept = alias.asname or old
     home, _, new = row.new.rpartition(".")
+    if row.differs and not row.adds:
+        return Proposal("library_import", _told(row))
     uses = list(case.uses(kept))
     calls = [
         above
@@ -473,6 +504,8 @@ def _told_keyword(row: Keyword) -> str:
         return (
             f"`{function}` takes no `{row.old}` since {row.library} {row.since}, and does without{besides}."
         )
+    if not row.new:
+        return f"`{function}` takes no `{row.old}` since {row.library} {row.since}: its value comes first{besides}."
     return f"`{function}` calls `{row.old}` `{row.new}` since {row.library} {row.since}{besides}."
 
 
@@ -553,7 +586,7 @@ def _libraries(case: Case) -> frozenset[str]:
 def _suits(case: Case, call: ast.Call, row: Keyword) -> bool:
     """Whether the callable, as it is installed, takes the new name and not the old one, as far as it is known."""
     signature = _signature(case, call)
-    if signature is None or row.new is None or row.callee:
+    if signature is None or not row.new or row.callee:
         return True
     return row.old not in signature.keywords and (row.new in signature.keywords or signature.any_keyword)
 
@@ -580,10 +613,10 @@ def _renamed_keyword(case: Case, call: ast.Call, row: Keyword) -> list[Edit] | N
         return _other_callee(case, call, row, keyword, row.values.get(said, row.callee))
     if row.new is None:
         return [_without(case, call, keyword)]
-    value = row.values.get(said)
-    if value is not None:
-        return [Edit(start, end, f"{row.new}={value}")]
-    return [Edit(start, start + len(row.old), row.new)] if row.new != row.old else []
+    if not row.new and call.args:
+        return None
+    value = row.values.get(said) or case.cell.segment(keyword.value)
+    return [Edit(start, end, f"{row.new}={value}" if row.new else value)]
 
 
 def _other_callee(

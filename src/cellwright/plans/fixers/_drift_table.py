@@ -57,7 +57,7 @@ class Keyword:
     callables: tuple[str, ...]
     old: str
     new: str | None
-    """None: it had no effect any more, and is left out."""
+    """None: it had no effect any more, and is left out. Empty: its value is given by position."""
     values: Mapping[str, str] = field(default_factory=dict)
     """What becomes of each value, as source; empty where all stay."""
     callee: str = ""
@@ -244,6 +244,20 @@ NAMES: tuple[Rename, ...] = (
     Rename(
         "sklearn",
         "0.22",
+        "sklearn.datasets.fetch_mldata",
+        "sklearn.datasets.fetch_openml",
+        differs="data sets have other names and other types there",
+    ),
+    Rename(
+        "sklearn",
+        "0.20",
+        "sklearn.gaussian_process.GaussianProcess",
+        "sklearn.gaussian_process.GaussianProcessRegressor",
+        differs="it takes a kernel in place of `corr` and `theta0`, and `predict` takes `return_std`",
+    ),
+    Rename(
+        "sklearn",
+        "0.22",
         "sklearn.preprocessing.Imputer",
         "sklearn.impute.SimpleImputer",
         takes=frozenset(["strategy", "copy"]),
@@ -289,6 +303,15 @@ NAMES: tuple[Rename, ...] = (
 )
 
 KEYWORDS: tuple[Keyword, ...] = (
+    Keyword("pandas", "3.0", ("pandas.PeriodIndex",), "year", "year", callee="PeriodIndex.from_fields"),
+    Keyword(
+        "matplotlib",
+        "3.1",
+        ("matplotlib.pyplot.axis", "matplotlib.axes.Axes.axis"),
+        "aspect",
+        "",
+        differs="older releases took no notice of it",
+    ),
     Keyword(
         "matplotlib", "3.1", ("matplotlib.pyplot.hist", "matplotlib.axes.Axes.hist"), "normed", "density"
     ),
