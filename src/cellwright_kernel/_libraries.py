@@ -47,10 +47,16 @@ def versions() -> dict[str, str]:
         if len(found) >= MAX_VERSIONS:
             break
         if type(name) is str and "." not in name and not name.startswith("_") and is_a(module, ModuleType):
-            version = _dict_of_module(module).get("__version__")
+            version = _dict_of_module(module).get("__version__") or _written(name)
             if type(version) is str and name not in sys.stdlib_module_names:
                 found[name] = version[:MAX_TEXT]
     return found
+
+
+def _written(name: str) -> Any:
+    """The version in the module that build tools write it to: matplotlib reads its own only when it is asked."""
+    module = sys.modules.get(f"{name}._version")
+    return _dict_of_module(module).get("version") if is_a(module, ModuleType) else None
 
 
 def choices_for(error: BaseException, message: str) -> dict[str, list[str]]:

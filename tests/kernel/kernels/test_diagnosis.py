@@ -353,14 +353,16 @@ def opened(): return Box()
 pretend, style = types.ModuleType("pretend"), types.ModuleType("matplotlib.style")
 pretend.__version__, pretend.Box, pretend.opened = "1.2", Box, opened
 style.available = ["plain", "seaborn-v0_8"]
-sys.modules |= {"pretend": pretend, "matplotlib.style": style}
+lazy, written = types.ModuleType("lazy"), types.ModuleType("lazy._version")
+written.version = "3.4"
+sys.modules |= {"pretend": pretend, "matplotlib.style": style, "lazy": lazy, "lazy._version": written}
 box = Box()
 """
 
 
 async def test_what_the_installed_libraries_take_is_told_without_a_call_of_them(fail: Fail) -> None:
     found = await fail(LIBRARY, "box.put(1, 2, 3)")
-    assert found.versions["pretend"] == "1.2"
+    assert (found.versions["pretend"], found.versions["lazy"]) == ("1.2", "3.4")
     put = Signature(("what", "where"), ("where", "when"), any_keyword=True)
     assert found.signatures["box.put"] == put
     # What the call is made of is only known by running it: the message names the class.
