@@ -123,6 +123,8 @@ def _toml_block(launch: Launch) -> str:
         f"[mcp_servers.{NAME}]",
         f"command = {json.dumps(launch.command, ensure_ascii=False)}",
         f"args = {json.dumps(list(launch.arguments), ensure_ascii=False)}",
+        # Else a first turn may begin before Codex has the tools, and go by without them.
+        "required = true",
     ]
     if launch.environment:
         pairs = ", ".join(

@@ -42,7 +42,7 @@ def main() -> int:
         "socket": paths.socket,
     }
     _write(paths.about, json.dumps(about))
-    early_responder = EarlyResponder(listener, about)
+    early_responder = EarlyResponder(listener, about, directory)
     early_responder.start()
     _say_ready()
     early_responder.wait_for_first(_FIRST_GREETING_S)

@@ -1,14 +1,14 @@
 """The two streams of one client, with what a connection needs that the protocol's server does not know of.
 
-What the client said before anybody listened comes first. A reply that it has already had is dropped. And when it stops
-talking but still listens, as a script does that pipes its questions in, the end is told only after the last reply.
+What the client said before anybody listened comes first. A reply that it has had from the record is dropped, or, where
+the server's own is another list, is a word that the list changed. And when it stops talking but still listens, as a script does that pipes its questions in, the end is told only after the last reply.
 """
 
 from __future__ import annotations
 
 import re
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
@@ -16,6 +16,7 @@ import msgspec
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from cellwright.daemon._early_responder import Arrival
+from cellwright.daemon._recorded_answers import RecordedAnswer
 
 __all__ = ["ClientInput", "ClientOutput", "Conversation", "is_hung_up", "receive_arrival"]
 
@@ -57,9 +58,9 @@ async def receive_arrival(stream: ByteReceiveStream, arrival: Arrival) -> bool:
 class Conversation:
     """Which questions of a client wait for a reply."""
 
-    def __init__(self, *, answered: str | int | None = None) -> None:
+    def __init__(self, answered: Mapping[str | int, RecordedAnswer]) -> None:
         self._open: set[str | int] = set()
-        self._answered = answered
+        self._answered = dict(answered)
         self._rest = b""
         self._changed = anyio.Event()
 
@@ -75,17 +76,15 @@ class Conversation:
             elif message.method is not None and message.id is not None and message.method not in _ENDLESS:
                 self._open.add(message.id)
 
-    def may_say(self, message: bytes) -> bool:
-        """Note a reply; false if the client has had it."""
+    def outgoing(self, message: bytes) -> bytes | None:
+        """Note a reply; what goes to the client in its place, or nothing, where it has had a reply from the record."""
         found = _REPLY.match(message[:_HEAD])
         if found is None:
-            return True
+            return message
         ident = _ident(found[1])
         self._settle(ident)
-        if ident == self._answered:
-            self._answered = None
-            return False
-        return True
+        recorded = self._answered.pop(ident, None)
+        return message if recorded is None else recorded.correction(message)
 
     async def is_over(self, has_left: Callable[[], bool]) -> None:
         """Wait until nothing waits for a reply any more, or until nobody is there to read it."""
@@ -139,8 +138,8 @@ class ClientOutput(ByteSendStream):
         self._conversation = conversation
 
     async def send(self, item: bytes) -> None:
-        if self._conversation.may_say(item):
-            await self._stream.send(item)
+        if (message := self._conversation.outgoing(item)) is not None:
+            await self._stream.send(message)
 
     async def aclose(self) -> None:
         """The connection is closed by who opened it."""

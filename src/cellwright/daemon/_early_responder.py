@@ -1,7 +1,8 @@
 """Receives clients while the rest of the daemon is still being imported, in a thread of its own.
 
-It answers a client's first question from ``greetings.json`` where that holds the answer, tells a status, and keeps
-everything that was said for the real server, which then answers the same question again: that answer is dropped.
+It answers a client's first questions from the record (``_recorded_answers``) where that holds the answer, tells a
+status, and keeps everything that was said for the real server. That answers the same questions again: its answers are
+dropped where they are the recorded ones, and corrected where they are not (``_connections``).
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import json
 import os
 import select
 import socket
-import sys
 import threading
 
+from cellwright.daemon._recorded_answers import RecordedAnswer, RecordedAnswers
 from cellwright.daemon.handshake import LONGEST_HANDSHAKE, parse_handshake
 
 TYPE_CHECKING = False
@@ -20,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["DISCOVER", "FILE", "OTHER", "VERSION_KEY", "Arrival", "EarlyResponder", "Greetings"]
+__all__ = ["Arrival", "EarlyResponder"]
 
 _CHUNK = 64 * 1024
 
@@ -29,14 +30,14 @@ _MOST_BYTES = 4 * 1024 * 1024
 
 
 class Arrival:
-    """A connection, what it said so far beyond its hello, and the question that is answered already."""
+    """A connection, what it said so far beyond its hello, and the questions that are answered already."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.said = b""
         self.handshake: dict[str, Any] | None = None
-        self.answered: str | int | None = None
-        self.first_line_seen = False
+        self.answered: dict[str | int, RecordedAnswer] = {}
+        self._looked_at = 0
 
     def take(self, chunk: bytes) -> None:
         """Add what was read; the hello is taken off the front when it is complete."""
@@ -49,6 +50,18 @@ class Arrival:
             else:  # no pump: MCP from the first byte
                 self.handshake = {"want": "mcp", "dialect": None, "directory": None}
 
+    def new_lines(self) -> list[bytes]:
+        """The complete lines of what it said that nobody has looked at yet."""
+        end = self.said.rfind(b"\n") + 1
+        lines = self.said[self._looked_at : end].splitlines()
+        self._looked_at = max(end, self._looked_at)
+        return lines
+
+    @property
+    def is_greeted(self) -> bool:
+        """Whether it had its answer to ``initialize``."""
+        return any(answer.method == "initialize" for answer in self.answered.values())
+
     @property
     def wants(self) -> str | None:
         """What the hello asks for, once it is there."""
@@ -58,14 +71,14 @@ class Arrival:
 class EarlyResponder:
     """Accepts connections until ``finish`` hands them over."""
 
-    def __init__(self, listener: socket.socket, about: dict[str, Any]) -> None:
+    def __init__(self, listener: socket.socket, about: dict[str, Any], directory: str) -> None:
         self._listener = listener
         self._about = about
         self._arrivals: dict[int, Arrival] = {}
         self._poll = select.poll()
         self._wake_reading, self._wake_writing = os.pipe2(os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="early_responder", daemon=True)
-        self._greetings = Greetings()
+        self._record = RecordedAnswers(directory)
         self._greeted = threading.Event()
 
     def start(self) -> None:
@@ -110,75 +123,22 @@ class EarlyResponder:
 
     def _greet(self, arrival: Arrival) -> None:
         if arrival.wants == "status":
-            _send(arrival, {**self._about, "state": "starting"})
+            _send(arrival, json.dumps({**self._about, "state": "starting"}).encode() + b"\n")
             self._poll.unregister(arrival.connection)
             del self._arrivals[arrival.connection.fileno()]
             arrival.connection.close()
-        elif arrival.wants == "mcp" and not arrival.first_line_seen and b"\n" in arrival.said:
-            arrival.first_line_seen = True
+        elif arrival.wants == "mcp":
             assert arrival.handshake is not None  # for the type checker: wants is known
-            handshake = arrival.handshake
-            # What is said to whoever chose some of the tools was not recorded.
-            known = None if handshake.get("toolset") else arrival.said.partition(b"\n")[0]
-            answer = self._greetings.answer(known, handshake.get("dialect")) if known is not None else None
-            if answer is not None:
-                _send(arrival, answer)
-                arrival.answered = answer["id"]
-            self._greeted.set()
+            for line in arrival.new_lines():
+                answer = self._record.answer(line, arrival.handshake, greeted=arrival.is_greeted)
+                if answer is not None and answer.ident not in arrival.answered:
+                    arrival.answered[answer.ident] = answer
+                    _send(arrival, answer.line)
+                self._greeted.set()
 
 
-def _send(arrival: Arrival, message: dict[str, Any]) -> None:
+def _send(arrival: Arrival, line: bytes) -> None:
     try:
-        arrival.connection.sendall(json.dumps(message).encode() + b"\n")
+        arrival.connection.sendall(line)
     except OSError:  # gone already; the server finds out
         return
-
-
-# What the server answers to a client's first question, known before the server is there.
-
-FILE = os.path.join(os.path.dirname(__file__), "greetings.json")
-
-DISCOVER = "server/discover"
-
-VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
-
-OTHER = "other"
-"""Stands for every protocol version that the server does not know."""
-
-
-class Greetings:
-    """Answers by dialect, method and protocol version."""
-
-    def __init__(self) -> None:
-        self._answers: dict[str, Any] = {}
-        try:
-            with open(FILE, encoding="utf-8") as file:
-                recorded = json.load(file)
-        except (OSError, ValueError):
-            return
-        if _is_installed(recorded["sdk"]):
-            self._answers = recorded["dialects"]
-
-    def answer(self, line: bytes, dialect: object) -> dict[str, Any] | None:
-        """The reply to a first message, if it is one that has a known reply."""
-        try:
-            message = json.loads(line)
-            method, ident, params = message["method"], message["id"], message["params"]
-            version = params["_meta"][VERSION_KEY] if method == DISCOVER else params["protocolVersion"]
-            well_formed = method == DISCOVER or (
-                isinstance(params["clientInfo"]["name"], str) and isinstance(params["capabilities"], dict)
-            )
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return None
-        if not well_formed or not isinstance(version, str) or not isinstance(ident, str | int):
-            return None
-        if not isinstance(method, str) or not isinstance(dialect, str | None):
-            return None
-        known = self._answers.get(dialect or "", {}).get(method, {})
-        result = known.get(version, known.get(OTHER))
-        return {"jsonrpc": "2.0", "id": ident, "result": result} if result is not None else None
-
-
-def _is_installed(sdk: str) -> bool:
-    """Whether the SDK is of that release: looked up by name, as importing it is what takes so long."""
-    return any(os.path.isdir(os.path.join(place, f"mcp-{sdk}.dist-info")) for place in sys.path)

@@ -193,7 +193,7 @@ class Daemon:
                 stream, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": str(error)}}
             )
             return
-        conversation = Conversation(answered=arrival.answered)
+        conversation = Conversation(arrival.answered)
         heard = ClientInput(stream, conversation, lambda: is_hung_up(arrival.connection), said=arrival.said)
         directory = handshake.get("directory")
         place = _place(directory) if directory else None

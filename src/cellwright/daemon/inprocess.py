@@ -47,7 +47,7 @@ async def _serve(settings: Settings, dialect: str | None, toolset: str | None) -
         McpServers(engine) as mcp_servers,
     ):
         mcp_server = await mcp_servers.of(dialect, toolset)
-        conversation = Conversation()
+        conversation = Conversation({})
         heard = ClientInput(_Stdin(reading), conversation, lambda: is_hung_up(writing))
         await mcp_server.serve(heard, ClientOutput(_Stdout(writing), conversation))
 

@@ -67,6 +67,7 @@ __all__ = [
     "Reply",
     "ServerTool",
     "Shared",
+    "TimeLimits",
     "as_tool",
     "data_reply",
     "find_session",

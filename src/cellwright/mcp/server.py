@@ -147,7 +147,10 @@ class McpServer:
     ) -> None:
         """The same over streams of messages."""
         lowlevel = self.server._lowlevel_server  # noqa: SLF001  # the SDK has no public name for it yet
-        options = lowlevel.create_initialization_options(NotificationOptions(resources_changed=True))
+        # Tools and prompts stay; but who was told them from the daemon's record is told where they are others.
+        options = lowlevel.create_initialization_options(
+            NotificationOptions(resources_changed=True, tools_changed=True, prompts_changed=True)
+        )
         async with self._transport(self.server, directory, grants) as clients:
             await serve_dual_era_loop(
                 lowlevel, incoming, outgoing, lifespan_state=clients, init_options=options
@@ -175,6 +178,10 @@ class McpServer:
     @property
     def engine(self) -> Engine:
         return self._shared.engine
+
+    @property
+    def tools(self) -> Sequence[ServerTool]:
+        return self._tools
 
     @property
     def knowledge(self) -> Knowledge:

@@ -85,4 +85,4 @@ def tools_of(sets: tuple[str, ...]) -> tuple[Definition, ...]:
 
 def instructions(sets: tuple[str, ...]) -> str:
     """What a client is told about them before its first call."""
-    return " ".join(said for name, said in _INSTRUCTIONS.items() if name in sets)
+    return " ".join(_INSTRUCTIONS[name] for name in sets if name in _INSTRUCTIONS)

@@ -17,6 +17,7 @@ __all__ = [
     "runtime_base",
     "socket_name",
     "write_private",
+    "written_settings",
 ]
 
 # Leaves room for our own names in the 107 bytes of a unix socket's path.
@@ -25,6 +26,7 @@ _LONGEST_BASE = 40
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing pathlib costs the byte pump a tenth of its start
     from pathlib import Path
+    from typing import Any
 
 
 class NotPrivate(CellwrightError):
@@ -49,6 +51,26 @@ def find_storage(directory: str) -> str:
         given = _files.storage_in_files(directory)
     given = given or _default_storage()
     return os.path.realpath(os.path.join(directory, os.path.expanduser(given)))
+
+
+def written_settings(directory: str) -> dict[str, Any]:
+    """What files and variables say to somebody who works in ``directory``, as it is written: nothing of it is checked.
+
+    Raises:
+        SettingsUnreadable: a file is not TOML or JSON.
+    """
+    from pathlib import Path  # see above
+
+    from cellwright.settings import _files  # as in find_storage
+
+    said: dict[str, Any] = {}
+    for file in _files.read_files(Path(directory), srcbook_file=os.environ.get("CELLWRIGHT_SRCBOOK_FILE")):
+        said |= file.values
+    prefix = "cellwright_"
+    variables = {name.lower(): value for name, value in os.environ.items()}
+    return said | {
+        name.removeprefix(prefix): value for name, value in variables.items() if name.startswith(prefix)
+    }
 
 
 def cache_base() -> str:

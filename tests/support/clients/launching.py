@@ -19,7 +19,6 @@ from tests.support.clients.wires import SERVER_NAME
 from tests.waiting import scaled
 
 RUN_LIMIT_S = scaled(100)
-START_LIMIT_S = int(scaled(30))
 KEY = "not-a-key"
 
 
@@ -167,7 +166,6 @@ def _claude_code(registration: Registration, prompt: str) -> Invocation:
             "DISABLE_ERROR_REPORTING": "1",
             # Otherwise a tool is found by a search of the model's before it can be called.
             "ENABLE_TOOL_SEARCH": "false",
-            "MCP_TIMEOUT": str(START_LIMIT_S * 1000),
         },
     )
 
@@ -205,7 +203,6 @@ command = {toml(argv[0])}
 args = {toml(argv[1:])}
 env = {{ {variables} }}
 required = true
-startup_timeout_sec = {START_LIMIT_S}
 tool_timeout_sec = 120
 default_tools_approval_mode = "approve"
 """,

@@ -160,7 +160,11 @@ def test_merging_into_toml_leaves_every_other_line_as_it_is() -> None:
     for line in ("# my settings", 'model = "gpt"   # the good one', "theme = 'dark' # [not a table]"):
         assert line in merged
     found = tomllib.loads(merged)
-    assert found["mcp_servers"]["cellwright"] == {"command": LAUNCH.command, "args": ["mcp"]}
+    assert found["mcp_servers"]["cellwright"] == {
+        "command": LAUNCH.command,
+        "args": ["mcp"],
+        "required": True,
+    }, "a first turn waits for the tools"
     assert found["mcp_servers"]["other"] == {"command": "x"}
     assert CLIENTS["codex"].merge(merged, LAUNCH) == merged
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cellwright.daemon import _early_responder, greeting_recorder
+from cellwright.daemon import greeting_recorder
+from cellwright.daemon._recorded_answers import FILE, LISTS, VERSION_KEY
 from cellwright.daemon.connect import ask, connect, connect_or_start, read_about
 from cellwright.rlimits import OWN_MEMORY_BYTES
 from tests.kernel.engine.conftest import host_process
@@ -25,7 +26,7 @@ WAITS_FOR_A_FILE = (
     "import pathlib, time\nwhile not pathlib.Path({gate!r}).exists(): time.sleep(0.01)\nprint('passed')"
 )
 NEWEST = {
-    _early_responder.VERSION_KEY: "2026-07-28",
+    VERSION_KEY: "2026-07-28",
     "io.modelcontextprotocol/clientInfo": CLIENT,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
@@ -74,35 +75,48 @@ def test_clients_that_come_early_start_one_daemon_and_are_greeted_as_the_server_
 ) -> None:
     versions = ["2024-11-05", "2025-11-25", "2099-01-01"]
     pumps = [place.pump() for _ in versions]
-    newest, odd = place.pump(), place.pump()
+    newest, odd, some = place.pump(), place.pump(), place.pump("--toolset", "plans,agent")
     # All ask before anybody listens for an answer: the daemon has just begun to start.
     asked = [
         pump.ask("initialize", protocolVersion=version, capabilities={}, clientInfo=CLIENT)
         for pump, version in zip(pumps, versions, strict=True)
     ]
+    listed = [pumps[1].ask(method) for method in LISTS]
+    asked_some = some.ask("initialize", protocolVersion=versions[1], capabilities={}, clientInfo=CLIENT)
+    listed_some = some.ask("tools/list")
     asked_newest = newest.ask("server/discover", _meta=NEWEST)
+    listed_newest = newest.ask("tools/list", _meta=NEWEST)
     asked_oddly = odd.ask("initialize", protocolVersion=7)
     greeted = [pump.answer(ident)["result"] for pump, ident in zip(pumps, asked, strict=True)]
+    lists = [pumps[1].answer(ident)["result"] for ident in listed]
+    of_some = [some.answer(ident)["result"] for ident in (asked_some, listed_some)]
     discovered = newest.answer(asked_newest)
+    tools = newest.answer(listed_newest)["result"]
+    assert place.status()["state"] == "starting", "all this is said before there is a server"
     assert "error" in odd.answer(asked_oddly), "what is not well-formed is left to the server"
     assert odd.initialize()["serverInfo"]["name"] == "cellwright"
-    assert place.ready()["clients"] == len(versions) + 2
+    assert place.ready()["clients"] == len(versions) + 3
     assert len(place.daemons()) == 1
     assert [place.pump().initialize(version) for version in versions] == greeted
     late = place.pump()
     assert late.answer(late.ask("server/discover", _meta=NEWEST)) == discovered
-    assert "tools" in newest.answer(newest.ask("tools/list", _meta=NEWEST))["result"]
+    assert newest.answer(newest.ask("tools/list", _meta=NEWEST))["result"] == tools
+    usual, chosen = place.pump(), place.pump("--toolset", "plans,agent")
+    assert usual.initialize(versions[1]) == greeted[1]
+    assert [usual.answer(usual.ask(method))["result"] for method in LISTS] == lists
+    assert [chosen.initialize(versions[1]), chosen.answer(chosen.ask("tools/list"))["result"]] == of_some
     for early in pumps:
         early.send({"method": "notifications/initialized"})
         # The server saw the handshake too, and its own answer to it is not told twice.
-        assert early.answer(early.ask("ping")) == {"jsonrpc": "2.0", "id": 2, "result": {}}
+        ping = early.ask("ping")
+        assert early.read() == {"jsonrpc": "2.0", "id": ping, "result": {}}
 
 
 @pytest.mark.anyio
 async def test_the_greetings_are_what_the_server_says() -> None:
-    recorded = json.loads(Path(_early_responder.FILE).read_text())
+    recorded = json.loads(Path(FILE).read_text())
     with fail_after():
-        said = await greeting_recorder.record()
+        said = json.loads(json.dumps(await greeting_recorder.record()))
     assert recorded == said, "Run `python -m cellwright.daemon.greeting_recorder` and commit greetings.json"
 
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from cellwright.daemon._connections import Conversation
-from cellwright.daemon._early_responder import Arrival, Greetings
+from cellwright.daemon._early_responder import Arrival
 from cellwright.daemon._guard import Gate, refusal
+from cellwright.daemon._recorded_answers import RecordedAnswers
 from cellwright.errors import CellwrightError
 from cellwright.hosts import HostConnection, protocol
 from cellwright.hosts._event_log import EventLog, read_events
@@ -175,7 +176,7 @@ def test_whatever_line_a_client_says_the_next_message_is_heard(effort: int) -> N
 
 @each_effort
 def test_whoever_comes_with_whatever_first_line_is_let_in_as_somebody(effort: int) -> None:
-    greetings = Greetings()
+    record = RecordedAnswers("/")
 
     def check(lines: list[bytes]) -> None:
         mine, theirs = socket.socketpair()
@@ -185,9 +186,9 @@ def test_whoever_comes_with_whatever_first_line_is_let_in_as_somebody(effort: in
                 arrival.take(line + b"\n")
             assert isinstance(arrival.wants, str)
             assert arrival.handshake is not None
-            conversation = Conversation()
+            conversation = Conversation({})
             for line in lines:
-                greetings.answer(line, arrival.handshake.get("dialect"))
+                record.answer(line, arrival.handshake, greeted=True)
                 conversation.heard(line + b"\n")
 
     try_all(check, st.lists(LINES, min_size=1, max_size=3), examples=150, effort=effort)
