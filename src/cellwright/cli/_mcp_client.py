@@ -144,7 +144,7 @@ def _of_connection(error: CallFailed) -> ToolRefused:
             "Run it again: a new daemon starts and finds every session; `cellwright daemon logs` may tell why"
         )
         return ToolRefused(error.message, hint=hint)
-    return ToolRefused(error.message, hint="See `cellwright daemon logs`")
+    return ToolRefused(error.message, hint=error.hint or "See `cellwright daemon logs`")
 
 
 def call_daemon(work: Callable[[Caller], Awaitable[T]], given: ClientContext | None = None) -> T:
@@ -325,7 +325,9 @@ class Line:
         if waiting.reply is None:
             raise LineClosed("The daemon ended before it answered")
         if "error" in waiting.reply:
-            raise CallFailed(str(waiting.reply["error"].get("message")))
+            error = waiting.reply["error"]
+            said = error.get("data") if isinstance(error.get("data"), dict) else {}
+            raise CallFailed(str(said.get("reason") or error.get("message")), hint=said.get("hint"))
         result: dict[str, Any] = waiting.reply["result"]
         return result
 

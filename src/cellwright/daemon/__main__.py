@@ -17,6 +17,7 @@ import time
 
 import cellwright
 from cellwright.daemon._early_responder import EarlyResponder
+from cellwright.daemon._refusals import refuse_arrivals
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.rlimits import limit_own_memory, raise_file_limit
 from cellwright.settings.paths import make_private
@@ -31,7 +32,8 @@ _FIRST_GREETING_S = 0.1
 
 def main() -> int:
     paths, directory = DaemonPaths(sys.argv[1]), sys.argv[2]
-    if not _take_lock(paths):
+    lock = _take_lock(paths)
+    if lock is None:
         sys.stderr.write(f"another daemon owns {paths.storage} and does not end\n")
         return 1
     listener = _listen(paths)
@@ -55,16 +57,21 @@ def main() -> int:
     try:
         from cellwright.daemon._service import run_daemon  # the heavy part, after listening
 
-        run_daemon(paths, directory, listener, early_responder)
+        failure = run_daemon(paths, directory, listener, early_responder)
     finally:
         for left in (paths.socket, paths.about):
             if os.path.exists(left):
                 os.unlink(left)
-    return 0
+    if failure is None:
+        return 0
+    # Whoever comes from now on starts another, with settings that may have been corrected.
+    os.close(lock)
+    refuse_arrivals(listener, early_responder.finish(), failure)
+    return 1
 
 
-def _take_lock(paths: DaemonPaths) -> bool:
-    """Own the storage directory until this process ends; a daemon that is just ending is waited for."""
+def _take_lock(paths: DaemonPaths) -> int | None:
+    """Own the storage directory for as long as the lock is open; a daemon that is just ending is waited for."""
     lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     for _ in range(_LOCK_LOOKS):
         try:
@@ -72,8 +79,8 @@ def _take_lock(paths: DaemonPaths) -> bool:
         except BlockingIOError:
             time.sleep(_LOCK_LOOK_S)
         else:
-            return True
-    return False
+            return lock
+    return None
 
 
 def _listen(paths: DaemonPaths) -> socket.socket:

@@ -80,6 +80,7 @@ class EarlyResponder:
         self._thread = threading.Thread(target=self._run, name="early_responder", daemon=True)
         self._record = RecordedAnswers(directory)
         self._greeted = threading.Event()
+        self._finished = False
 
     def start(self) -> None:
         self._thread.start()
@@ -89,7 +90,10 @@ class EarlyResponder:
         self._greeted.wait(seconds)
 
     def finish(self) -> list[Arrival]:
-        """Stop accepting, and hand over every connection with what it said."""
+        """Stop accepting, and hand over every connection with what it said; nothing the second time."""
+        if self._finished:
+            return []
+        self._finished = True
         os.close(self._wake_writing)
         self._thread.join()
         os.close(self._wake_reading)

@@ -35,13 +35,14 @@ from cellwright.daemon._lab_gateways import LabRequest, Labs
 from cellwright.daemon._listeners import Listener
 from cellwright.daemon._mcp_servers import McpServers, take_grants
 from cellwright.daemon._ports import OpenPorts
+from cellwright.daemon._refusals import cause_of, refusal_of
 from cellwright.daemon.logs import keep_log
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 from cellwright.formats.grammars import leave_out_address_grammars
 from cellwright.settings import Settings, load_settings
-from cellwright.unixstreams import UnixStream
+from cellwright.unixstreams import UnixStream, lines
 
 __all__ = ["Daemon", "run_daemon"]
 
@@ -53,16 +54,19 @@ _LISTEN = ("serve", "page", "lab")
 
 def run_daemon(
     paths: DaemonPaths, directory: str, listener: socket.socket, early_responder: EarlyResponder
-) -> None:
-    """Serve until told to stop, or until idle for as long as the settings say."""
+) -> CellwrightError | None:
+    """Serve until told to stop, or until idle for as long as the settings say; what kept it from going on, if anything."""
     keep_log(paths)
     leave_out_address_grammars()
     try:
         settings = load_settings(_place(directory), storage=Path(paths.storage))
         anyio.run(_run, paths, settings, listener, early_responder)
-    except CellwrightError as error:
-        _log.error("cannot_go_on %s", error)
-        raise SystemExit(1) from None
+    except (CellwrightError, ExceptionGroup) as error:
+        if (cause := cause_of(error)) is None:
+            raise
+        _log.error("cannot_go_on %s", cause)
+        return cause
+    return None
 
 
 def _place(directory: str) -> Path:
@@ -186,15 +190,15 @@ class Daemon:
     async def _serve_mcp(self, stream: anyio.abc.ByteStream, arrival: Arrival) -> None:
         handshake = arrival.handshake or {}
         grants = take_grants(handshake)
+        conversation = Conversation(arrival.answered)
+        heard = ClientInput(stream, conversation, lambda: is_hung_up(arrival.connection), said=arrival.said)
         try:
             mcp_server = await self._mcp_servers.of(handshake.get("dialect"), handshake.get("toolset"))
         except CellwrightError as error:
-            await _tell(
-                stream, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": str(error)}}
-            )
+            async for line in lines(heard):
+                if (reply := refusal_of(line, error)) is not None:
+                    await ClientOutput(stream, conversation).send(reply)
             return
-        conversation = Conversation(arrival.answered)
-        heard = ClientInput(stream, conversation, lambda: is_hung_up(arrival.connection), said=arrival.said)
         directory = handshake.get("directory")
         place = _place(directory) if directory else None
         await mcp_server.serve(heard, ClientOutput(stream, conversation), directory=place, grants=grants)

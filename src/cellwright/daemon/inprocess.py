@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
@@ -15,33 +16,41 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 from cellwright.assembly import open_engine
 from cellwright.daemon._connections import ClientInput, ClientOutput, Conversation, is_hung_up
 from cellwright.daemon._mcp_servers import McpServers
+from cellwright.daemon._refusals import cause_of, refuse_requests
 from cellwright.errors import CellwrightError
 from cellwright.settings import Settings, load_settings
 
 __all__ = ["serve_stdio"]
 
+_CHUNK = 65_536
 _OK, _FAILED, _INTERRUPTED = 0, 3, 130
 
 
 def serve_stdio(*, dialect: str | None, toolset: str | None) -> int:
     """Serve the one client on stdin and stdout until it is done; the exit code."""
-    try:
-        anyio.run(_serve, load_settings(), dialect, toolset)
-    except CellwrightError as error:
-        sys.stderr.write(f"error: {error.message}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
-        return _FAILED
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    return _OK
-
-
-async def _serve(settings: Settings, dialect: str | None, toolset: str | None) -> None:
     # A stray print must not land between messages: they get pipes of their own, and stdout is stderr.
     reading, writing = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(2, 1)
     os.close(null)
+    try:
+        anyio.run(partial(_serve, load_settings(), dialect, toolset, reading=reading, writing=writing))
+    except (CellwrightError, ExceptionGroup) as error:
+        if (cause := cause_of(error)) is None:
+            raise
+        sys.stderr.write(f"error: {cause.message}\n" + (f"hint: {cause.hint}\n" if cause.hint else ""))
+        sys.stderr.flush()
+        refuse_requests(lambda: os.read(reading, _CHUNK), lambda reply: _write_all(writing, reply), cause)
+        return _FAILED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return _OK
+
+
+async def _serve(
+    settings: Settings, dialect: str | None, toolset: str | None, *, reading: int, writing: int
+) -> None:
     async with (
         open_engine(settings, ephemeral=not settings.persist_sessions) as engine,
         McpServers(engine) as mcp_servers,

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 
+from cellwright.daemon._refusals import refuse_requests
 from cellwright.daemon.connect import connect_or_start
 from cellwright.daemon.handshake import encode_handshake
 from cellwright.daemon.paths import DaemonPaths
@@ -34,6 +35,7 @@ def pump(*, dialect: str | None, toolset: str | None) -> int:
         _say(f"error: {error.message}")
         if error.hint:
             _say(f"hint: {error.hint}")
+        refuse_requests(lambda: os.read(0, _CHUNK), lambda reply: _write_all(1, reply), error)
         return _FAILED
     handshake = encode_handshake(
         "mcp", dialect=dialect, toolset=toolset, directory=directory, environment=model_environment()

@@ -92,7 +92,6 @@ def test_clients_that_come_early_start_one_daemon_and_are_greeted_as_the_server_
     of_some = [some.answer(ident)["result"] for ident in (asked_some, listed_some)]
     discovered = newest.answer(asked_newest)
     tools = newest.answer(listed_newest)["result"]
-    assert place.status()["state"] == "starting", "all this is said before there is a server"
     assert "error" in odd.answer(asked_oddly), "what is not well-formed is left to the server"
     assert odd.initialize()["serverInfo"]["name"] == "cellwright"
     assert place.ready()["clients"] == len(versions) + 3
@@ -285,16 +284,50 @@ def test_a_daemon_that_cannot_start_is_explained_by_the_pump(place: Place) -> No
     place.storage.mkdir()
     (place.storage / "daemon").write_text("in the way")
     pump = place.pump()
-    assert pump.process.wait(LIMIT_S) == 3
+    told = pump.answer(pump.ask("initialize"))["error"]
+    assert (pump.finish(), told["code"]) == (3, -32603)
     assert pump.errors().startswith("error: ")
+    assert f"{place.storage}/daemon" in told["message"]
 
 
-def test_settings_that_are_wrong_end_the_daemon_with_the_reason_in_its_log(place: Place) -> None:
-    place.environment["CELLWRIGHT_MAX_SESSIONS"] = "many"
+@pytest.mark.parametrize("mode", [(), ("--in-process",)])
+def test_a_bad_setting_is_a_reply_with_the_file_the_key_and_the_fix(
+    place: Place, mode: tuple[str, ...]
+) -> None:
+    options = place.root / "options.json"
+    options.write_text('{"options": {"maxSession": 1}}')
+    place.environment["CELLWRIGHT_SRCBOOK_FILE"] = str(options)
+    pump = place.pump(*mode)
+    hello = pump.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=CLIENT)
+    assert ("error" in pump.answer(hello)) == bool(mode), "the early responder knows no settings"
+    for method, params in (("tools/call", {"name": "notebook_list"}), ("resources/list", {})):
+        told = pump.answer(pump.ask(method, **params))["error"]
+        assert told["code"] == -32603
+        for part in (str(options), "'maxSession'", "did you mean maxSessions?"):
+            assert part in told["message"]
+    if not mode:
+        listed = place.run("list")
+        assert listed.returncode == 3
+        assert listed.stderr.startswith(
+            f"error: {options}: there is no setting 'maxSession'\nhint: did you mean"
+        )
+        assert str(options) in place.run("daemon", "logs").stdout
+    options.write_text('{"options": {"maxSessions": 1}}')
+    corrected = place.pump(*mode)
+    corrected.initialize()
+    assert corrected.call("notebook_list")["sessions"] == [], "while the first client is still there"
+    assert pump.finish() == (3 if mode else 0)
+
+
+def test_a_settings_file_that_is_no_toml_is_a_reply_that_names_it(place: Place) -> None:
+    file = place.root / "work" / "cellwright.toml"
+    file.write_text("max_sessions = = 1")
+    del place.environment["CELLWRIGHT_STORAGE"]
     pump = place.pump()
-    pump.ask("tools/list")
-    assert pump.process.wait(LIMIT_S) == 3
-    assert "CELLWRIGHT_MAX_SESSIONS" in place.run("daemon", "logs").stdout
+    told = pump.answer(pump.ask("initialize"))["error"]["message"]
+    assert str(file) in told
+    assert "line 1" in told
+    assert pump.finish() == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.matrix)])
@@ -366,16 +399,15 @@ def test_in_process_needs_no_daemon_and_keeps_stray_prints_off_the_wire(place: P
 
 def test_in_process_and_a_daemon_do_not_share_a_storage_directory(shared: Place) -> None:
     pump = shared.pump("--in-process")
-    assert pump.process.wait(60) == 3
+    assert pump.finish() == 3
     assert f"has {shared.storage} open" in pump.errors()
 
 
 def test_an_unknown_dialect_is_refused_with_the_known_ones(shared: Place) -> None:
     pump = shared.pump("--dialect", "klingon")
-    pump.ask("tools/list")
-    refused = pump.read()
+    refused = pump.answer(pump.ask("initialize", protocolVersion="2025-06-18"))
     assert "jlab" in refused["error"]["message"]
-    assert pump.process.wait(LIMIT_S) == 3
+    assert pump.finish() == 0
 
 
 def test_bad_arguments_of_the_pump_are_bad_usage(shared: Place) -> None:
