@@ -216,6 +216,7 @@ def engine_options(settings: Settings) -> EngineOptions:
         max_cells=settings.max_cells,
         max_source_bytes=settings.max_source_bytes,
         max_sessions=settings.max_sessions,
+        suspends_when_full=settings.when_full == "suspend",
         max_runs=settings.max_runs,
         cell_timeout_s=settings.cell_timeout_s,
         session_idle_s=settings.session_idle_s,

@@ -135,20 +135,22 @@ class Branches:
         return grown
 
     async def _grow_one(self, origin: Session, kept: CheckpointRecord | None, reason: str | None) -> Branch:
-        self._services.admit(None)
         with anyio.CancelScope(shield=True):  # one that is half begun would be nobody's to remove
             session = await self._enter(self._new_record(origin, kept), origin)
         try:
             try:
-                if kept is not None:
-                    try:
-                        return await self._by_checkpoint(origin, session, kept)
-                    except KernelError as error:
-                        reason = error.message
-                # Without a sandbox that shows it elsewhere, its folder is where it lies.
-                session.context.record = replace(session.record, seen_at=None)
-                with anyio.CancelScope(shield=True):
-                    await session.kernel.ensure()
+                # Neither what it grows from nor what grows beside it makes room for it.
+                spare = [one.id for one in self._sessions.values() if one.record.branch_of == origin.id]
+                async with self._services.admit(session.record, spare=(origin.id, *spare)):
+                    if kept is not None:
+                        try:
+                            return await self._by_checkpoint(origin, session, kept)
+                        except KernelError as error:
+                            reason = error.message
+                    # Without a sandbox that shows it elsewhere, its folder is where it lies.
+                    session.context.record = replace(session.record, seen_at=None)
+                    with anyio.CancelScope(shield=True):
+                        await session.kernel.ensure()
             finally:
                 session.context.turn.release()
             return await self._by_replay(origin, session, kept, reason)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,8 +45,8 @@ class Services:
     audit: AuditLog
     hosts: Hosts
     environment: Mapping[str, str]
-    admit: Callable[[SessionRecord | None], None]
-    """Raises where one more active session is too many."""
+    admit: Callable[..., AbstractAsyncContextManager[None]]
+    """Counts the session of a record as active while its kernel starts (see ``_admission``)."""
     wake_saver: Callable[[], None]
     in_background: Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
     """Starts a task that nobody waits for."""
@@ -67,6 +68,8 @@ class SessionContext:
         """Held while a kernel is started, stopped or given something to run, so that calls keep their order."""
         self.notice: str | None = None
         """What happened to the kernel since something last ran, for whoever runs something next."""
+        self.at_work = 0
+        """How many are at work on it beyond single executions, such as a plan's run."""
         self.last_active = time.monotonic()
         self.changed_at = time.monotonic()
 

@@ -22,6 +22,7 @@ import cellwright
 from cellwright.audit import AuditLog
 from cellwright.charts import Renderer
 from cellwright.engine import _recovery
+from cellwright.engine._admission import Admission
 from cellwright.engine._branches import Adopted, Branch, Branches, SessionView, compare_sessions
 from cellwright.engine._context import Services
 from cellwright.engine._create import SessionRequest, new_file, new_record
@@ -50,7 +51,6 @@ from cellwright.errors import (
     CellwrightError,
     HostPending,
     SaveFailed,
-    TooManySessions,
     UnknownExecution,
     UnknownSession,
 )
@@ -118,6 +118,7 @@ class Engine:
         environment = dict(os.environ)
         self.hosts = self._new_hosts(parts, environment)
         """Where kernels live."""
+        self._admission = Admission(partial(self.sessions, "active"), options)
         self._saver = Saver(options.save_quiet_s, self._save_failed)
         self._services = Services(
             options=options,
@@ -182,11 +183,11 @@ class Engine:
         that waits for its turn, the session is suspended and has the reason.
 
         Raises:
-            TooManySessions: as many sessions are active as ``max_sessions`` allows.
+            TooManySessions: as many sessions are active as ``max_sessions`` allows, and none can make room.
             UnknownHost: no host has that name.
             LimitReached: ``limits`` asks for more than the settings allow.
         """
-        self._admit(None)
+        self._admission.check()
         checked_narrowing(self.options.host.policy, limits)
         wanted = self.hosts.wanted(host)
         language = canonical_language(language or self.options.default_language)
@@ -349,9 +350,18 @@ class Engine:
         execution = _recovery.load_execution(self._journal, execution_id)
         if execution is None:
             raise UnknownExecution(
-                f"There is no execution {execution_id!r}", hint="List a session's executions with `history`"
+                f"There is no execution {execution_id!r}", hint=self._cell_meant(execution_id)
             )
         return execution
+
+    def _cell_meant(self, execution_id: str) -> str:
+        """What to do with an id that is no execution's, but perhaps a cell's."""
+        for session in self.sessions():
+            if execution_id in session.document:
+                return (
+                    f"That is a cell of session {session.id}: run it, or list what ran in it with `history`"
+                )
+        return "List a session's executions with `history`"
 
     async def history(
         self, session_id: str, *, cell_id: str | None = None, after: int = 0, outputs: bool = True
@@ -482,16 +492,11 @@ class Engine:
             pass
         return session_id
 
-    def _admit(self, record: SessionRecord | None) -> None:
-        if record is not None:
-            self.session(record.id)  # one that was deleted gets no kernel any more
-        active = [one for one in self.sessions("active") if record is None or one.id != record.id]
-        limit = self.options.max_sessions
-        if len(active) >= limit and not (record is not None and record.is_unseen):
-            raise TooManySessions(
-                f"{len(active)} sessions are active, and the setting max_sessions allows {limit}",
-                hint="Suspend or delete one, or raise CELLWRIGHT_MAX_SESSIONS",
-            )
+    def _admit(
+        self, record: SessionRecord, *, spare: Collection[str] = ()
+    ) -> AbstractAsyncContextManager[None]:
+        self.session(record.id)  # one that was deleted gets no kernel any more
+        return self._admission.of(record, spare=spare)
 
     # Taking up where an engine stopped ---------------------------------------------------------------------------
 

@@ -195,12 +195,19 @@ class SessionKernel:
     async def ensure(self, *, fresh: bool = False) -> str:
         """Have a kernel, for whoever has the session's turn: the live one, a checkpoint's or a new one; returns its id."""
         await self._reach_host()
-        record = self._session.record
-        if record.kernel_id is None and record.left_by is not None and record.checkpoints:
-            await self._checkpoints.take_over()
         if self._session.record.kernel_id is not None:
             return self._session.record.kernel_id
-        self._services.admit(self._session.record)
+        async with self._services.admit(self._session.record):
+            return await self._have_again() or await self._start(fresh=fresh)
+
+    async def _have_again(self) -> str | None:
+        """The kernel of the newest checkpoint, where the last one died and left some."""
+        record = self._session.record
+        if record.left_by is not None and record.checkpoints:
+            await self._checkpoints.take_over()
+        return self._session.record.kernel_id
+
+    async def _start(self, *, fresh: bool) -> str:
         host = await self._services.hosts.choose(self._session.record)
         await self._services.hosts.reach(host)
         request = self._start_request(fresh=fresh)

@@ -61,6 +61,8 @@ class EngineOptions:
     max_cells: int
     max_source_bytes: int
     max_sessions: int
+    suspends_when_full: bool
+    """Whether an idle session makes room at ``max_sessions``; otherwise new ones are refused."""
     max_runs: int
     cell_timeout_s: float
     session_idle_s: float

@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +150,22 @@ class Session:
     def runs(self) -> Runs:
         """Its executions that run or ran last."""
         return self.context.runs
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs or is about to, no work of several runs goes on, and no person has it."""
+        context = self.context
+        busy = self.runs.live or context.turn.locked() or context.at_work
+        return not busy and context.record.hold is None
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Count as at work on it, so that it is not taken for idle between two runs."""
+        self.context.at_work += 1
+        try:
+            yield
+        finally:
+            self.context.at_work -= 1
 
     @property
     def last_active(self) -> float:

@@ -135,7 +135,8 @@ class PlanRun:
     async def run(self) -> None:
         """Do it all; in the background, where nothing may be raised."""
         try:
-            await self._go_on(self._begins or await self._take_up())
+            with self._session.at_work():
+                await self._go_on(self._begins or await self._take_up())
         except CellwrightError as error:
             await self._pause(str(error))
         except Exception:  # noqa: BLE001  # boundary: one plan that fails must not take the engine with it

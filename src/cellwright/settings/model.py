@@ -315,6 +315,9 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     max_sessions: int = Field(default=10, ge=1, le=10_000)
     """Sessions that may be active at once."""
 
+    when_full: Literal["suspend", "refuse"] = "suspend"
+    """What happens at ``max_sessions``: the longest idle session that nothing works on is suspended, or new ones are refused."""
+
     max_cells: int = Field(default=100, ge=1, le=100_000)
     """Cells that a notebook may hold."""
 

@@ -219,7 +219,7 @@ async def test_what_is_not_there_is_named_with_what_is(engine: Engine) -> None:
 
 
 async def test_the_limits_on_sessions_and_cells_name_their_settings(open_here: OpenEngine) -> None:
-    async with open_here(max_sessions=1, max_cells=2) as engine:
+    async with open_here(max_sessions=1, max_cells=2, when_full="refuse") as engine:
         session = await engine.create("first")
         with pytest.raises(TooManySessions, match="max_sessions"):
             await engine.create("second")
@@ -228,6 +228,53 @@ async def test_the_limits_on_sessions_and_cells_name_their_settings(open_here: O
             await session.add_cell("2")
         await session.suspend()
         await engine.create("second")
+
+
+async def test_at_the_limit_the_longest_idle_session_makes_room_also_for_many_at_once(
+    open_here: OpenEngine,
+) -> None:
+    most = 0
+
+    async def create(name: str) -> None:
+        nonlocal most
+        await engine.create(name)
+        most = max(most, len(engine.sessions("active")))
+
+    async with open_here(max_sessions=2, standby_kernels=1) as engine:
+        busy = await engine.create("busy")
+        running = await busy.execute_code("import time; time.sleep(600)")
+        async with anyio.create_task_group() as tasks:
+            for number in range(4):
+                tasks.start_soon(create, f"number {number}")
+        states = [session.state for session in engine.sessions()]
+        assert (most, sorted(states)) == (2, ["active"] * 2 + ["suspended"] * 3)
+        assert busy.state == "active", "what runs is not taken away"
+        gone = next(session for session in engine.sessions() if session.state == "suspended")
+        assert "max_sessions" in (gone.record.reason or "")
+        last = next(session for session in engine.sessions("active") if session is not busy)
+        with last.at_work(), pytest.raises(TooManySessions, match="at work"):
+            await engine.create("one too many")
+        with last.at_work(), pytest.raises(TooManySessions, match="at work"):
+            await gone.resume()
+        await gone.resume()
+        assert (gone.state, last.state) == ("active", "suspended")
+        await engine.cancel(running.id)
+
+    async with open_here(max_sessions=2, when_full="refuse") as engine:
+        for session in engine.sessions("active"):
+            await session.suspend()
+        refused: list[TooManySessions] = []
+
+        async def try_to_create() -> None:
+            try:
+                await engine.create("at once")
+            except TooManySessions as error:
+                refused.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(try_to_create)
+        assert (len(refused), len(engine.sessions("active"))) == (2, 2)
 
 
 async def test_two_engines_cannot_share_a_storage_directory(open_here: OpenEngine) -> None:

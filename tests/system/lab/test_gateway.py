@@ -274,7 +274,7 @@ async def test_cell_of_a_language_that_nothing_runs_fails_with_the_reason(gate: 
 
 
 async def test_code_that_cannot_be_queued_fails_as_code_does(open_here: OpenEngine) -> None:
-    async with open_here(max_sessions=1) as engine:
+    async with open_here(max_sessions=1, when_full="refuse") as engine:
         session = await engine.create("one too many")
         await session.suspend()
         await engine.create("the one that is active")

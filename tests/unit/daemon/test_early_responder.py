@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +62,7 @@ def questions(*methods: str, params: dict[str, Any] | None = None) -> list[dict[
 
 
 @pytest.fixture
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     for name in ("CELLWRIGHT_CELL_TIMEOUT_S", "CELLWRIGHT_RUN_TIMEOUT_S", "CELLWRIGHT_SRCBOOK_FILE"):
@@ -122,13 +121,13 @@ def test_only_what_is_sure_is_answered_early(directory: Path, monkeypatch: pytes
 def test_recorded_tools_have_the_operators_limits(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     question = json.dumps(questions("tools/list")[0]).encode()
 
-    def defaults() -> tuple[Any, Any] | None:
+    def defaults() -> tuple[Any, ...] | None:
         answers = _recorded_answers.RecordedAnswers(str(directory))
         found = answers.answer(question, {}, greeted=True)
         if found is None:
             return None
         schemas = {tool["name"]: tool["inputSchema"]["properties"] for tool in found.result["tools"]}
-        return tuple(schemas[name]["timeout"]["default"] for name in ("cell_execute", "python_execute"))  # type: ignore[return-value]  # two
+        return tuple(schemas[name]["timeout"]["default"] for name in ("cell_execute", "python_execute"))
 
     assert defaults() == (30_000, 60)
     (directory / "cellwright.toml").write_text("cell_timeout_s = 120\nrun_timeout_s = 2.5\n")
