@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mcp.server.mcpserver.prompts import Prompt
 
+from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Shared, find_session
 from cellwright.mcp.context import context_of
 from cellwright.plans.reports import plan_in
 
-__all__ = ["prompts"]
+__all__ = ["prompt_problem", "prompts", "reason_of"]
 
 _NEW = """\
 Solve this in a new notebook: {problem}
@@ -98,6 +102,29 @@ def prompts(shared: Shared) -> list[Prompt]:
 
     new = Prompt.from_function(new_notebook, description="Solve a problem in a new notebook, step by step")
     return [new, *(_of_a_session(shared, name, about) for name, about in _OF_A_SESSION.items())]
+
+
+def prompt_problem(name: str, given: Mapping[str, Any], known: Mapping[str, Prompt]) -> str | None:
+    """What is wrong with a request for a prompt, and what would be right; None where nothing is."""
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0)
+        return f"There is no prompt {name!r}. Did you mean {near[0]}? The prompts are: {', '.join(known)}"
+    arguments = known[name].arguments or []
+    if missing := [one.name for one in arguments if one.required and not given.get(one.name)]:
+        return f"The prompt {name} needs the argument {missing[0]!r}"
+    names = [one.name for one in arguments]
+    if unknown := [one for one in given if one not in names]:
+        return f"The prompt {name} has no argument {unknown[0]!r}; it takes: {', '.join(names)}"
+    return None
+
+
+def reason_of(error: BaseException) -> str | None:
+    """The sentence for people in what a prompt failed of, however deep; None where there is none."""
+    while not isinstance(error, CellwrightError):
+        if error.__cause__ is None:
+            return None
+        error = error.__cause__
+    return str(error)
 
 
 def _of_a_session(shared: Shared, name: str, about: _OfASession) -> Prompt:

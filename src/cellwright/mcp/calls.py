@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 import warnings
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
 from mcp import MCPDeprecationWarning
-from mcp.server.mcpserver import Context
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
@@ -27,6 +28,7 @@ from mcp.types import (
     CallToolResult,
     ContentBlock,
     ImageContent,
+    InputRequiredResult,
     LoggingLevel,
     TextContent,
     ToolAnnotations,
@@ -69,9 +71,11 @@ __all__ = [
     "Shared",
     "TimeLimits",
     "as_tool",
+    "call_known_tool",
     "data_reply",
     "find_session",
     "in_calls",
+    "unknown_tool",
     "untimed",
 ]
 
@@ -151,7 +155,9 @@ class Call:
             UnknownSession: no session, or more than one, could be meant.
             SessionTaken: the call would change it, and a person has taken it over.
         """
-        found = find_session(self.engine.sessions(), session_id, own=list(self.client.sessions), reads=reads)
+        found = find_session(
+            self.engine.sessions(), session_id, own=list(self.client.sessions), reads=reads, base=self.root
+        )
         if found.note is not None:
             self.notes.append(found.note)
         if not reads and self.changes:
@@ -229,6 +235,46 @@ def tool_error(error: CellwrightError, tools: Container[str] = (), notes: Sequen
     if isinstance(error, StaleEdit):
         text += f"\n{error.diff}"
     return ToolError("\n".join([text, *(f"note: {note}" for note in notes)]))
+
+
+_NEAR_TOOLS = 3
+
+_SAME_WORD = {
+    "run": "execute",
+    "exec": "execute",
+    "insert": "add",
+    "edit": "update",
+    "remove": "delete",
+    "get": "read",
+}
+
+
+def unknown_tool(name: str, known: Iterable[str]) -> str:
+    """What a caller of a tool that is not there reads: the tools with the nearest names."""
+    plain = name.rpartition("__")[2].replace("-", "_").lower()  # some clients put the server's name in front
+    words = {_SAME_WORD.get(word, word) for word in plain.split("_")}
+
+    def nearness(tool: str) -> float:
+        others = {_SAME_WORD.get(word, word) for word in tool.split("_")}
+        shared = len(words & others) / len(words | others)
+        return shared + difflib.SequenceMatcher(None, plain, tool).ratio()
+
+    near = sorted(known, key=nearness, reverse=True)[:_NEAR_TOOLS]
+    return f"There is no tool {name!r}. Did you mean {' or '.join(near)}?"
+
+
+async def call_known_tool(
+    self: MCPServer[Any], name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+) -> CallToolResult | InputRequiredResult:
+    """Call one of a server's tools; a method of ``NotebookServer``, here because every call goes through this module.
+
+    Raises:
+        ToolError: there is no such tool, or it failed.
+    """
+    known = [tool.name for tool in self._tool_manager.list_tools()]
+    if name not in known:
+        raise ToolError(unknown_tool(name, known))
+    return await MCPServer.call_tool(self, name, arguments, context)
 
 
 def as_tool(definition: Definition, shared: Shared) -> ServerTool:
@@ -399,14 +445,12 @@ class RequestCaller(Caller):
             return False
 
 
-# Which session a caller means: by id, by its notebook's name with or without the time in front, or by saying
-# nothing.
+# Which session a caller means: by id, by its notebook's path, by its name with or without the time in front, or by
+# saying nothing.
 
 _SHOWN = 5
 
 _timestamp = re.compile(r"^\d{8}_\d{6}_|_\d{8}_\d{6}$")
-
-_number = re.compile(r"_\d+$")
 
 _SAYS_NOTHING = frozenset({"", "current", "default", "latest", "none", "null"})
 
@@ -425,12 +469,17 @@ def untimed(name: str) -> str:
 
 
 def find_session(
-    sessions: Sequence[Session], wanted: str | None, *, own: Sequence[str], reads: bool = False
+    sessions: Sequence[Session],
+    wanted: str | None,
+    *,
+    own: Sequence[str],
+    reads: bool = False,
+    base: Path | None = None,
 ) -> Found:
     """The session that is meant.
 
     ``own`` are the ids that this client has worked with. Only a call that ``reads`` may fall back on a session that
-    the client has never named.
+    the client has never named. A path is meant from ``base``.
 
     Raises:
         UnknownSession: none or several could be meant; the error names them.
@@ -441,7 +490,7 @@ def find_session(
     for session in sessions:
         if session.id == wanted:
             return Found(session)
-    named = _by_name(sessions, wanted)
+    named = _by_path(sessions, wanted, base) if "/" in wanted else _by_name(sessions, wanted)
     if len(named) == 1:
         return Found(named[0], f"{wanted!r} is session {named[0].id} (notebook {named[0].name})")
     if named:
@@ -470,17 +519,20 @@ def _unnamed(sessions: Sequence[Session], own: Sequence[str], *, reads: bool) ->
     )
 
 
+def _by_path(sessions: Sequence[Session], wanted: str, base: Path | None) -> list[Session]:
+    """The session of a notebook that lies there; never that of another which only has its name."""
+    path = os.path.realpath(os.path.join(base or "", os.path.expanduser(wanted)))
+    return [session for session in sessions if os.path.realpath(session.path) == path]
+
+
 def _by_name(sessions: Sequence[Session], wanted: str) -> list[Session]:
-    path = PurePath(wanted)
-    stem = path.stem if path.suffix == ".ipynb" else path.name
-    exact = [session for session in sessions if session.name == stem or str(session.path) == wanted]
+    stem = wanted.removesuffix(".ipynb")
+    exact = [session for session in sessions if session.name == stem]
     if exact:
         return exact
     plain = slug(untimed(stem))
     return [
-        session
-        for session in sessions
-        if plain in (name := untimed(session.name), _number.sub("", name)) and _same_time(stem, session.name)
+        session for session in sessions if plain == untimed(session.name) and _same_time(stem, session.name)
     ]
 
 
@@ -492,7 +544,7 @@ def _same_time(wanted: str, name: str) -> bool:
 
 def _alike(sessions: Sequence[Session], wanted: str) -> list[Session]:
     """Sessions whose id or name looks like it: worth telling, not sure enough to act on."""
-    plain = slug(untimed(wanted))
+    plain = slug(untimed(PurePath(wanted).name.removesuffix(".ipynb")))
     words = {session.id: session for session in sessions} | {untimed(each.name): each for each in sessions}
     near = difflib.get_close_matches(wanted, words, n=_SHOWN) + difflib.get_close_matches(
         plain, words, n=_SHOWN

@@ -13,7 +13,7 @@ from typing import Any
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.types import CallToolResult, TextContent
 
-from cellwright.mcp.calls import Caller, ServerTool
+from cellwright.mcp.calls import Caller, ServerTool, unknown_tool
 from cellwright.mcp.clients import Client
 
 __all__ = ["InProcessClient"]
@@ -32,7 +32,7 @@ class InProcessClient:
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
         """Call a tool; what goes wrong is in the result, as over the protocol."""
         if name not in self.tools:
-            return _failed(f"Unknown tool: {name}")
+            return _failed(unknown_tool(name, self.tools))
         try:
             return await self.tools[name].answer(arguments, self._client, self._caller)
         except ToolError as error:

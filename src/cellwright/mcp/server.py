@@ -24,11 +24,14 @@ from mcp.server.mcpserver.resources import FunctionResource
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.subscriptions import InMemorySubscriptionBus, SubscriptionBus
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp.types import (
+    INVALID_PARAMS,
     PARSE_ERROR,
     EmptyResult,
     ErrorData,
+    GetPromptResult,
     InputRequiredResult,
     JSONRPCError,
     JSONRPCMessage,
@@ -48,9 +51,9 @@ import cellwright
 from cellwright.delegation import Delegate
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
-from cellwright.mcp._prompts import prompts
+from cellwright.mcp._prompts import prompt_problem, prompts, reason_of
 from cellwright.mcp._resources import Resources
-from cellwright.mcp.calls import Definition, ServerTool, Shared, as_tool
+from cellwright.mcp.calls import Definition, ServerTool, Shared, as_tool, call_known_tool
 from cellwright.mcp.clients import NO_GRANTS, Client, ClientGrants, Clients, Notifier, Pace, RequestContext
 from cellwright.mcp.context import Knowledge
 from cellwright.mcp.dialects.jlab import JLAB_STATUS_URI, JLAB_TOOLS
@@ -231,6 +234,29 @@ class NotebookServer(MCPServer[Clients]):
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
         return [*await super().list_resource_templates(), *self._notebooks.templates()]
+
+    call_tool = call_known_tool
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        context: Context[Clients, Any] | None = None,
+    ) -> GetPromptResult | InputRequiredResult:
+        """The text of a prompt.
+
+        Raises:
+            MCPError: there is no such prompt, or its arguments are wrong; the reason is in it.
+        """
+        known = {prompt.name: prompt for prompt in self._prompt_manager.list_prompts()}
+        if (problem := prompt_problem(name, arguments or {}, known)) is not None:
+            raise MCPError(INVALID_PARAMS, problem)
+        try:
+            return await super().get_prompt(name, arguments, context)
+        except ValueError as error:
+            if (reason := reason_of(error)) is None:
+                raise
+            raise MCPError(INVALID_PARAMS, reason) from error
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[Clients, Any] | None = None

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 
 from cellwright import Engine
 from cellwright.errors import CellwrightError
@@ -55,7 +57,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("notebook_open", {"path": "a\0b"}, "NUL character"),
     ("cell_visualize", {"cell_id": "problem"}, "cell problem is markdown, which has no result"),
     ("kernel_complete", {"code": "x", "cursor": 9}, "There is no position 9 in the code"),
-    ("no_such_tool", {}, "Unknown tool: no_such_tool"),
+    ("run_cell", {}, "There is no tool 'run_cell'. Did you mean cell_execute or "),
+    ("mcp__cellwright__notebook-reed", {}, "Did you mean notebook_read or "),
 ]
 
 
@@ -129,3 +132,21 @@ async def test_an_unknown_dialect_is_refused_with_the_known_ones(engine: Engine)
 async def test_the_srcbook_dialect_defaults_to_typescript(engine: Engine) -> None:
     async with running(McpServer(engine, dialect="srcbook", pace=PACE)) as face, connected(face) as client:
         assert (await ask(client, "notebook_create", name="x"))["language"] == "typescript"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("new_notebok", {}, "There is no prompt 'new_notebok'. Did you mean new_notebook?"),
+        ("new_notebook", {}, "The prompt new_notebook needs the argument 'problem'"),
+        ("new_notebook", {"problem": "x", "colour": "red"}, "has no argument 'colour'; it takes: problem"),
+        ("show_status", {"session": "s-nothing"}, "There is no session 's-nothing'. Perhaps: "),
+    ],
+)
+async def test_a_wrong_request_for_a_prompt_is_told_as_invalid_with_the_reason(
+    client: Client, session: str, name: str, arguments: dict[str, str], said: str
+) -> None:
+    with pytest.raises(MCPError) as caught:
+        await client.get_prompt(name, arguments)
+    assert caught.value.error.code == INVALID_PARAMS
+    assert said in caught.value.error.message

@@ -54,6 +54,21 @@ async def test_a_name_without_its_time_is_enough_when_it_is_certain(client: Clie
     assert text.startswith(f"note: 'weather_in_kraków' is session {session}")
 
 
+async def test_a_path_means_the_notebook_that_lies_there_and_no_other_of_its_name(
+    client: Client, engine: Engine
+) -> None:
+    session = await new_session(client, "mist")
+    path = engine.session(session).path
+    relative = path.relative_to(engine.settings.root)
+    for there in (str(path), f"./{relative}"):
+        assert (await ask(client, "cell_add", session_id=there, content="1"))["session_id"] == session
+    for elsewhere in ("/no/such/mist.ipynb", f"/no/such/{path.name}", "other/mist.ipynb", "mist_2", "mis"):
+        said = await refused(client, "cell_add", session_id=elsewhere, content="x")
+        assert said.startswith(f"There is no session {elsewhere!r}. Perhaps: ")
+        assert session in said
+    assert len(engine.session(session).cells) == 3
+
+
 async def test_a_name_that_two_notebooks_have_is_answered_with_both(client: Client) -> None:
     one, two = await new_session(client, "twins"), await new_session(client, "twins")
     said = await refused(client, "cell_add", session_id="twins", content="1")
