@@ -81,6 +81,8 @@ def _problem(place: tuple[int | str, ...], message: str) -> str:
     name = ".".join(str(part) for part in place)
     if message == "Extra inputs are not permitted":
         return f"there is no argument {name!r}"
+    if name == "cell_id" and "string" in message:
+        return f"{name}: cells are named by their ids, not by numbers; notebook_read shows them"
     return f"{name}: {message[0].lower()}{message[1:]}" if name else message
 
 

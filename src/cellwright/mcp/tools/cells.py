@@ -9,6 +9,7 @@ from pydantic import Field
 
 from cellwright.engine import Execution, OnError, Session
 from cellwright.errors import NotebookError
+from cellwright.mcp._advice import advice
 from cellwright.mcp._arguments import (
     Arguments,
     CellId,
@@ -174,6 +175,10 @@ async def _run_reply(
     *,
     cell_id: str | None = None,
 ) -> Reply:
+    for run in executions:
+        if run.state in ("error", "timeout"):
+            said = advice(run.record.source, run.state, run.error or {}, timeout_ms=args.timeout)
+            call.notes.extend(said)
     return await execution_reply(
         call,
         session,

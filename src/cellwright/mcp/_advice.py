@@ -1,0 +1,45 @@
+"""The next step after code that failed for a reason which is no error of the code: what models mistake about calls. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["advice"]
+
+_SHORT_MS = 1_000
+_FENCE = re.compile(r"\s*(```|~~~)")
+_INSTALLS = re.compile(r"^\s*[!%]\s*(?:pip|uv pip|conda|mamba)\b.*\binstall\b", re.MULTILINE)
+_MISSING = re.compile(r"No module named '([\w]+)")
+# A heading, an item of a list, or a sentence: four words and a full stop.
+_PROSE = re.compile(r"^(?:#{1,6} \S|[-*] \w+|\d+\. \w+|(?:[A-Za-z',]+ ){3,}[A-Za-z']+[.:!?]$)", re.MULTILINE)
+
+
+def advice(source: str, state: str, error: Mapping[str, Any], *, timeout_ms: int | None) -> list[str]:
+    """What to do next, where code ended so and this is known to be a mistake about the call; at most one sentence."""
+    if state == "timeout":
+        if timeout_ms is None or timeout_ms >= _SHORT_MS:
+            return []
+        return [
+            f"timeout is in milliseconds, so that {timeout_ms} are {timeout_ms / 1_000:g} s. Give {timeout_ms * 1_000} for {timeout_ms} s"
+        ]
+    if _FENCE.match(source):
+        return ["The code begins with a Markdown fence. Next call: cell_update with the code alone"]
+    return _of_error(source, str(error.get("ename")), str(error.get("evalue")))
+
+
+def _of_error(source: str, name: str, value: str) -> list[str]:
+    if "package_install" in value:  # the error says so itself
+        return []
+    if _INSTALLS.search(source):
+        return ["Packages are installed by package_install, not by a command in a cell"]
+    if name == "ModuleNotFoundError" and (missing := _MISSING.search(value)):
+        call = f"package_install({json.dumps([missing[1]])})"
+        return [f"Next call: {call}, which names the approved packages where this is none"]
+    if name == "StdinNotImplementedError":
+        return ["Nobody is there to answer input(): give the value in the code"]
+    if name in ("SyntaxError", "IndentationError") and _PROSE.search(source):
+        return ["If this is text and not code, add it with cell_add(type='markdown')"]
+    return []
