@@ -20,6 +20,8 @@ def main() -> None:
         from cellwright.cli._mcp import mcp  # see above
 
         sys.exit(mcp(arguments[1:]))
+    from cellwright.cli._closed_pipe import end_with_reader  # see above
     from cellwright.cli._commands import app, narrowed  # see above
 
+    end_with_reader()
     narrowed(app, arguments)()

@@ -84,3 +84,12 @@ def test_whoever_stops_reading_ends_the_script_without_a_word(shared: Place) -> 
     process.stdout.close()
     assert process.wait(LIMIT_S) == 1
     assert process.stderr.read() == b""
+
+
+def test_a_command_ends_when_nobody_reads_it_any_more(shared: Place) -> None:
+    code = "import time; print('begun', flush=True); time.sleep(50)"
+    process = shared.start("exec", "--once", "--code", code)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"begun\n"
+    process.stdout.close()  # as `| head -1` does
+    assert process.wait(LIMIT_S) == 130, "it was stopped, and did not run out of time"
