@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -56,6 +57,8 @@ class Branch:
     """Cells in a row that failed, and could not be fixed by rule."""
     corrections: int = 0
     """Answers that were sent back."""
+    refusals: Counter[str] = field(default_factory=Counter)
+    """Calls that were refused before anything ran, each with how often."""
     report: str | None = None
     """Why it stopped, where it did."""
     begun: set[str] = field(default_factory=set)
@@ -82,6 +85,7 @@ class Branch:
     def begin(self) -> None:
         """Before it is acted on again."""
         self.answer, self.ok, self.failures, self.corrections, self.report = "", False, 0, 0, None
+        self.refusals.clear()
 
 
 # What was said on a branch, as messages that are only ever added to. Pure.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,13 +93,16 @@ async def tree(run: Run, branch: Branch, task: str) -> Branch:
     ask = f"Name two to four ways that really differ, a sentence each, to do this: {task}"
     ideas = (await run.think("propose", Ideas, branch, ask)).ideas
     listed = "\n".join(f"{number}. {idea}" for number, idea in enumerate(ideas, 1))
-    scores = await run.think("score", Scores, branch, f"Score these ways to do: {task}\n{listed}")
+    scores = (
+        await run.advice("score", Scores, branch, f"Score these ways to do: {task}\n{listed}") or _UNSCORED
+    )
     best = _best(scores.scores, len(ideas))[:_TRIED]
     tried = await run.act_apart(branch, [f"{task}\nDo it this way: {ideas[one]}" for one in best])
     good = [one for one in tried if one.ok]
     if len(good) > 1:
         results = "\n".join(f"{number}. {one.answer}" for number, one in enumerate(good, 1))
-        scores = await run.think("score", Scores, branch, f"Score these results of: {task}\n{results}")
+        ask = f"Score these results of: {task}\n{results}"
+        scores = await run.advice("score", Scores, branch, ask) or _UNSCORED
         good = [good[one] for one in _best(scores.scores, len(good))]
     return await run.adopt(branch, good[0] if good else tried[0], why=scores.why)
 
@@ -123,8 +125,8 @@ async def refine(run: Run, branch: Branch, task: str) -> Branch:
         branch = await run.act(branch, goal)
         if branch.ok:
             ask = f"Is anything missing or wrong in this? The task: {task}\nThe result: {branch.answer}"
-            verdict = await run.think("judge", Verdict, branch, ask)
-            if verdict.ok or not left:
+            verdict = await run.advice("judge", Verdict, branch, ask)
+            if verdict is None or verdict.ok or not left:
                 break
             goal = f"Do better: {'; '.join(verdict.issues)}"
         elif left:
@@ -144,13 +146,15 @@ The answer so far: {answer}"""
 async def reflect(run: Run, branch: Branch, task: str) -> Branch:
     """What rules can see of a chart is found by rule; the critic sees the chart as it is drawn."""
     branch = await run.act(branch, task)
-    for _ in range(_REFLECT_ROUNDS):
+    verdict: Verdict | None = None
+    for first in (True, *[False] * (_REFLECT_ROUNDS - 1)):
         if not branch.ok:
             break
         seen = await run.look(branch)
         ask = _ASK.format(task=task, answer=branch.answer)
-        verdict = await run.think("critic", Verdict, branch, ask, pictures=seen.pictures)
-        issues = [*seen.issues, *([] if verdict.ok else verdict.issues)]
+        if first or verdict is not None:  # a critic without sense is not asked again
+            verdict = await run.advice("critic", Verdict, branch, ask, pictures=seen.pictures)
+        issues = [*seen.issues, *(verdict.issues if verdict is not None and not verdict.ok else [])]
         if not issues:
             break
         branch = await run.act(branch, "Mend this, in the cells where it is: " + "; ".join(issues))
@@ -171,7 +175,11 @@ async def ensemble(run: Run, branch: Branch, task: str) -> Branch:
     if not good:
         return await run.adopt(branch, tried[0], why="None of the approaches came to an end")
     results = "\n".join(f"{number}. {one.answer}" for number, one in enumerate(good, 1))
-    pick = await run.think("aggregate", Pick, branch, f"Compare these results of: {task}\n{results}")
+    pick = await run.advice("aggregate", Pick, branch, f"Compare these results of: {task}\n{results}")
+    if pick is None:
+        return await run.adopt(
+            branch, good[0], why="Nobody compared them: it is the first that came to an end"
+        )
     winner = good[min(pick.best, len(good)) - 1]
     others = [one for one in good if one is not winner]
     return await run.adopt(branch, winner, why=pick.why, also=others, answer=pick.answer)
@@ -204,12 +212,19 @@ _steps = re.compile(
 
 _fetches = re.compile(r"\b(download|fetch|https?://)", re.IGNORECASE)
 
+_analyses = re.compile(r"\banaly[sz]\w*", re.IGNORECASE)
+
+_at_hand = re.compile(
+    r"\b(this|these|that|those|my|our|it)\b|\.(csv|json|parquet|xlsx?|txt)\b", re.IGNORECASE
+)
+"""Words for data that the user has: an analysis of anything else begins with finding it."""
+
 _WHY = {
     "ensemble": "it asks which of several ways is best: they are tried side by side",
     "refine": "pages are rarely as expected: versions until nothing is missing",
     "plan": "it has several steps that build on each other: planned, then carried out",
     "tree": "it can be looked at in several ways: the most promising are tried",
-    "reflect": "it asks for a chart: a critic looks at it as it is drawn",
+    "reflect": "it asks for a chart or for an analysis of what is fetched: a critic looks at the result",
     "react": "it looks like one or two cells: no more than the loop is needed",
 }
 
@@ -232,14 +247,19 @@ class Chosen:
 
 def by_shape(task: str, data: Sequence[Path] = ()) -> Chosen | None:
     """The pattern that the task's own words ask for, the first that suits; None where they do not say."""
-    steps = len(_steps.findall(task)) + bool(_fetches.search(task)) + (len(data) > 1)
     draws = _draws.search(task) is not None
+    fetches = _fetches.search(task) is not None
+    analyses = _analyses.search(task) is not None
+    beyond = len(_steps.findall(task)) + (len(data) > 1)
+    steps = beyond + fetches
+    found_first = analyses and not (fetches or data or _at_hand.search(task))
     suits = {
         "ensemble": _compares.search(task) is not None,
         "refine": _scrapes.search(task) is not None,
-        "plan": steps > _MANY_STEPS or (steps == _MANY_STEPS and draws),
+        "plan": steps > _MANY_STEPS or (beyond == _MANY_STEPS and draws) or found_first,
         "tree": _explores.search(task) is not None and not draws,
-        "reflect": draws,
+        # What is fetched and then drawn in one go: whether it came as expected shows in the loop.
+        "reflect": (draws and not (fetches and beyond)) or (analyses and fetches),
         "react": len(task.split()) <= _SHORT,
     }
     pattern = next((name for name, does in suits.items() if does), None)
@@ -251,19 +271,20 @@ async def choose(run: Run, branch: Branch, task: str, data: Sequence[Path] = ())
     if (chosen := by_shape(task, data)) is not None:
         return chosen
     ask = f"Which of these patterns suits the task?\n{_listed()}\nThe task: {task}"
-    choice = await run.think("choose", Choice, branch, ask)
+    choice = await run.advice("choose", Choice, branch, ask)
+    if choice is None:
+        return Chosen(_USUAL, "no model chose one", by="rule")
     if choice.pattern not in PATTERNS:
         return Chosen(_USUAL, f"{choice.pattern!r}, which was chosen, is no pattern", by="model")
     return Chosen(choice.pattern, choice.why, by="model")
 
 
 def _listed() -> str:
-    """What each pattern is for, as its module says."""
-    told = {
-        name: (sys.modules[pattern.__module__].__doc__ or "").split("\n")[0]
+    """Each pattern with the tasks that it is for; one that was added says so in its docstring."""
+    return "\n".join(
+        f"{name}: {_WHY.get(name) or (pattern.__doc__ or '').strip().splitlines()[0]}"
         for name, pattern in PATTERNS.items()
-    }
-    return "\n".join(f"{name}: {about}" for name, about in told.items())
+    )
 
 
 # What patterns ask a model to think of. Each is the type of one reply.
@@ -307,6 +328,9 @@ class Scores(BaseModel):
 
     scores: list[float]
     why: str = ""
+
+
+_UNSCORED = Scores(scores=[], why="Nobody scored them: they are taken in their order")
 
 
 class Pick(BaseModel):

@@ -56,6 +56,7 @@ from cellwright.agent.trace.steps import Trace
 from cellwright.engine import Execution, Session
 from cellwright.errors import CellwrightError, ModelFailed, SessionTaken
 from cellwright.plans.model import plan_of
+from cellwright.text_budget import cut_tail
 
 if TYPE_CHECKING:
     from cellwright.agent.trace.steps import Step
@@ -124,6 +125,18 @@ class Run:
             f"{self.chain.row.full_name} did not answer as {shape.__name__} in {_SHAPE_TRIES} tries: {missed}",
             hint="Try another model with --model",
         )
+
+    async def advice(
+        self, role: str, shape: type[T], branch: Branch, prompt: str, *, pictures: Sequence[bytes] = ()
+    ) -> T | None:
+        """One typed answer that the work can do without: None where no model gave it, which the trace notes."""
+        try:
+            return await self.think(role, shape, branch, prompt, pictures=pictures)
+        except ModelFailed as error:
+            async with self.trace.step("correct", role=role, branch=branch.label) as step:
+                step.session_id, step.failed = branch.session_id, True
+                step.note = f"The work goes on without the {role}'s advice: {error}"
+            return None
 
     async def act(self, branch: Branch, goal: str) -> Branch:
         """Work on a goal with tools until there is an answer, or three cells in a row failed."""
@@ -454,7 +467,10 @@ def answer_in(reply: ModelResponse, row: ModelRow) -> ModelAnswer:
 # counted.
 
 MAX_FAILURES = 3
-"""Cells in a row that may fail."""
+"""Cells in a row that may fail, and equal calls that may be refused."""
+
+_MAX_CALL, _MAX_REFUSAL = 300, 600
+"""Characters of a refused call, and of its refusal, in a report."""
 
 _MAKES = frozenset({"notebook_create"})
 
@@ -497,7 +513,20 @@ async def call_tool(run: Run, branch: Branch, call: ToolCallPart) -> ToolReply:
             before = Before(branch.session)
         reply = await _settled(run, branch, call.tool_name, reply, before)
         await _note(run, branch, step, reply, before)
+        if reply.failed and not step.runs and branch.report is None:
+            _count_refusal(branch, call, reply)
     return reply
+
+
+def _count_refusal(branch: Branch, call: ToolCallPart, reply: ToolReply) -> None:
+    """Stop the branch where the model has made this very call, and been refused, three times."""
+    made = f"{call.tool_name}({call.args_as_json_str()})"
+    branch.refusals[made] += 1
+    if branch.refusals[made] >= MAX_FAILURES:
+        branch.report = (
+            f"The model repeated a call {MAX_FAILURES} times that was refused each time the same way, so the run "
+            f"was stopped.\nCall: {cut_tail(made, _MAX_CALL)}\nRefused: {cut_tail(reply.text, _MAX_REFUSAL)}"
+        )
 
 
 def _give_way(branch: Branch, reply: ToolReply) -> None:

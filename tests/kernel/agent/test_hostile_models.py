@@ -60,6 +60,26 @@ async def test_a_turn_of_thousands_of_calls_is_cut_and_each_call_is_answered(ask
     assert told(script.prompts[1]).count("Not called: no more than 50") == 950
 
 
+async def test_the_same_invalid_call_is_made_three_times_and_then_the_run_says_why_it_stopped(
+    ask: Any,
+) -> None:
+    wrong = Call("cell_update", {"cell": "x", "content": "1"})
+    between = Call("calculator", {"expression": "6*7"})
+    script = Script({"main/act": [wrong, between, wrong, [wrong, wrong], "Never asked."]})
+    outcome = await ask("Say done", script)
+    assert not outcome.ok
+    assert outcome.steps == 4
+    assert "repeated a call 3 times" in (outcome.report or "")
+    assert 'cell_update({"cell":"x","content":"1"})' in (outcome.report or "")
+    assert "there is no argument 'cell'" in (outcome.report or "")
+
+
+async def test_a_cell_that_is_run_again_after_each_change_is_no_repeated_call(ask: Any) -> None:
+    fails = [run("raise RuntimeError(1)"), run("raise RuntimeError(2)")]
+    script = Script({"main/act": [*fails, run("print(3)"), run("print(3)"), run("print(3)"), "It is 3."]})
+    assert (await ask("Count", script)).answer == "It is 3."
+
+
 async def test_nothing_is_called_once_the_answer_is_given(ask: Any, engine: Engine) -> None:
     answer = Call("answer", {"code": "print(5)", "sentence": "It is {1}."})
     script = Script({"main/act": [[answer, run("after = 1")]]})

@@ -122,6 +122,35 @@ async def test_reflections_critic_sees_the_chart_and_what_it_finds_is_mended(ask
     assert "title" in told(script.prompts[3])
 
 
+NONSENSE = ["No idea.", "{", '{"verdict": 7}']
+
+
+async def test_a_critic_or_judge_of_nonsense_costs_its_advice_and_not_the_answer(ask: Any) -> None:
+    drawn = {"main/act": [run(UNLABELLED), "Here it is.", change(LABELLED), "Now with labels."]}
+    criticised = Script({**drawn, "main/critic": NONSENSE})
+    outcome = await ask("Plot the squares", criticised, pattern="reflect")
+    # What rules find in the chart is fixed all the same, and the critic is not asked about that again.
+    assert (outcome.ok, outcome.answer, criticised.used_up) == (True, "Now with labels.", True)
+    judged = Script({"main/act": [run("print(3)"), "3 prices."], "main/judge": NONSENSE})
+    outcome = await ask("Get the prices", judged, pattern="refine")
+    assert (outcome.ok, outcome.answer, outcome.report) == (True, "3 prices.", None)
+
+
+async def test_branches_that_nobody_can_score_or_compare_give_the_first_ones_answer(ask: Any) -> None:
+    acts = {
+        "main/propose": [Ideas(ideas=["a", "b"])],
+        "main.1/act": [run("print(11)"), "It is 11."],
+        "main.2/act": [run("print(22)"), "It is 22."],
+    }
+    for pattern, advice in (
+        ("tree", {"main/score": [*NONSENSE, *NONSENSE]}),
+        ("ensemble", {"main/aggregate": NONSENSE}),
+    ):
+        script = Script({**acts, **advice})
+        outcome = await ask("Which number?", script, pattern=pattern)
+        assert (outcome.ok, outcome.answer, script.used_up) == (True, "It is 11.", True), outcome.report
+
+
 async def test_refinement_goes_on_until_nothing_is_missing(ask: Any) -> None:
     script = Script(
         {
@@ -229,6 +258,11 @@ async def test_branches_run_side_by_side(ask: Any, engine: Engine) -> None:
         ("Find the best way to cluster this customer data", "ensemble"),
         ("Find correlation between weather and sales", "tree"),
         ("Scrape product prices and compare", "refine"),
+        ("Download weather data and analyze patterns", "reflect"),
+        ("Download Bitcoin prices and plot the trend", "react"),
+        ("Analyze movie ratings by genre", "plan"),
+        ("Analyze the ratings in movies.csv by genre", "react"),
+        ("Plot the sales in this file, then calculate their mean, then plot that", "plan"),
     ],
 )
 def test_the_pattern_follows_from_the_tasks_shape(task: str, pattern: str) -> None:
@@ -249,6 +283,11 @@ async def test_a_model_chooses_the_pattern_where_the_words_leave_it_open(ask: An
     outcome = await ask(long, script)
     assert (outcome.pattern, outcome.why) == ("react", "it is vague")
     assert script.used_up
+    asked = told(script.prompts[0])
+    assert "ensemble: it asks which of several ways is best" in asked
+    assert "refine: pages are rarely as expected" in asked
+    unhelpful = Script({"main/choose": NONSENSE, "main/act": [run("print(1)"), "There is 1 finding."]})
+    assert (await ask(long, unhelpful)).pattern == "react"
 
 
 def _contents(messages: Any) -> list[Any]:
