@@ -358,10 +358,8 @@ class Engine:
         """What to do with an id that is no execution's, but perhaps a cell's."""
         for session in self.sessions():
             if execution_id in session.document:
-                return (
-                    f"That is a cell of session {session.id}: run it, or list what ran in it with `history`"
-                )
-        return "List a session's executions with `history`"
+                return f"That is a cell of session {session.id}: run it; `execution_list` has what ran in it"
+        return "`execution_list` has a session's executions"
 
     async def history(
         self, session_id: str, *, cell_id: str | None = None, after: int = 0, outputs: bool = True

@@ -29,6 +29,16 @@ it reports.
 reason. After three rounds without progress, say what you learned and stop.
 5. At the end {proof}, and tell the result."""
 
+_NEW_BY_HAND = """\
+Solve this in a new notebook: {problem}
+
+1. notebook_create, once; every cell goes into that notebook.
+2. List the steps for yourself: small, in order, each with something that proves it.
+3. cell_add_and_run for each step, one cell at a time, with what it prints to prove it.
+4. Where a cell fails, mend that cell with cell_update and run it again; after three attempts that fail, say what you \
+learned and stop.
+5. At the end tell the result."""
+
 _VERIFY = "plan_verify, which runs everything from the top in a clean kernel"
 _RESTART = "kernel_restart, then cell_execute with cell_id='all', to prove that it works from the top"
 
@@ -98,7 +108,10 @@ def prompts(shared: Shared) -> list[Prompt]:
     """The prompts of an MCP server."""
 
     async def new_notebook(problem: str) -> str:
-        return _NEW.format(problem=problem, proof=_VERIFY if "plan_verify" in shared.tools else _RESTART)
+        if shared.names.name("plan_create") is None:
+            return shared.names.say(_NEW_BY_HAND).format(problem=problem)
+        proof = _VERIFY if shared.names.name("plan_verify") else shared.names.say(_RESTART)
+        return _NEW.format(problem=problem, proof=proof)
 
     new = Prompt.from_function(new_notebook, description="Solve a problem in a new notebook, step by step")
     return [new, *(_of_a_session(shared, name, about) for name, about in _OF_A_SESSION.items())]
@@ -137,7 +150,8 @@ def _of_a_session(shared: Shared, name: str, about: _OfASession) -> Prompt:
             for key, held in context.items()
             if held
         ]
-        has_plan = plan_in(found.document.metadata) is not None
-        return "\n".join([about.planned if has_plan else about.plain, "", *lines])
+        has_plan = plan_in(found.document.metadata) is not None and shared.names.name("plan_run") is not None
+        told = about.planned if has_plan else about.plain
+        return "\n".join([shared.names.say(told), "", *lines])
 
     return Prompt.from_function(render, name=name, description=about.description)

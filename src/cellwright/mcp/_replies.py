@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -71,7 +71,12 @@ async def execution_reply(
         if execution.done:
             await execution.wait_for_files(call.shared.pace.files_s)
     if response_format == "json":
-        found = executions_json(executions, cell_id=cell_id or executions[-1].cell_id, max_tokens=max_tokens)
+        found = executions_json(
+            executions,
+            cell_id=cell_id or executions[-1].cell_id,
+            max_tokens=max_tokens,
+            say=call.shared.names.say,
+        )
         found |= _files_json(executions)
         if (hint := await _hint(call, session, executions)) is not None:
             found["hint"] = hint.as_json()
@@ -114,7 +119,11 @@ async def rendered(
     """Executions as text and pictures; scaling a picture takes longer than others should wait for."""
     gathered = gather(executions)
     render = partial(
-        executions_text, gathered, max_tokens=max_tokens, max_pixels=call.engine.settings.image_pixels
+        executions_text,
+        gathered,
+        max_tokens=max_tokens,
+        max_pixels=call.engine.settings.image_pixels,
+        say=call.shared.names.say,
     )
     if any(part.picture is not None for _, parts in gathered for part in parts):
         return await anyio.to_thread.run_sync(render)
@@ -166,7 +175,8 @@ def _next_calls(executions: Sequence[Execution]) -> list[str]:
 def _news(call: Call, session: Session, known: Known, executions: Sequence[Execution]) -> list[str]:
     """What this client has not been told of the session yet: a new kernel, new names."""
     client = call.client
-    news = [*_kernel_news(call, session, known, executions), *_type_news(call, session)]
+    say = call.shared.names.say
+    news = [*map(say, _kernel_news(call, session, known, executions)), *_type_news(call, session)]
     before = client.names.get(session.id, frozenset())
     names = known.names
     groups = (("imports", names.imports), ("functions", names.functions), ("variables", names.variables))
@@ -178,7 +188,7 @@ def _news(call: Call, session: Session, known: Known, executions: Sequence[Execu
     client.names[session.id] = frozenset(names.all())
     if fresh:
         line = f"context: new {'; '.join(fresh)}"
-        news.append(line if len(line) <= _MAX_NEWS else line[:_MAX_NEWS] + "… (session_context has all)")
+        news.append(line if len(line) <= _MAX_NEWS else line[:_MAX_NEWS] + say("… (session_context has all)"))
     return news
 
 
@@ -299,10 +309,17 @@ def _label(part: Part) -> str:
 
 
 def executions_text(
-    gathered: Sequence[Gathered], *, max_tokens: int | None = None, max_pixels: int = MAX_PIXELS
+    gathered: Sequence[Gathered],
+    *,
+    max_tokens: int | None = None,
+    max_pixels: int = MAX_PIXELS,
+    say: Callable[[str], str] = str,
 ) -> tuple[str, tuple[ImageContent, ...]]:
-    """Executions, each with its line, its reason, and its outputs; the budget is for all of them together."""
-    lines = _lines_before(gathered)
+    """Executions, each with its line, its reason, and its outputs; the budget is for all of them together.
+
+    The engine's sentences, not the outputs, go through ``say``, which puts them in the client's words.
+    """
+    lines = _lines_before(gathered, say)
     whole = (max_tokens or DEFAULT_TOKENS) * CHARACTERS_PER_TOKEN
     shown = [(execution, part) for execution, parts in gathered for part in parts]
     texts = iter(_fitted(shown, whole - sum(len(line) for line in lines)))
@@ -350,15 +367,15 @@ class _Pictures:
         return content is not None
 
 
-def _lines_before(gathered: Sequence[Gathered]) -> list[str]:
+def _lines_before(gathered: Sequence[Gathered], say: Callable[[str], str]) -> list[str]:
     """A line or two for each execution; those that did not run for one reason are told together."""
     lines: list[str] = []
     dropped: dict[str, int] = {}
     for execution, parts in gathered:
         line = state_line(execution, parts, session=not lines)
         if execution.record.note:
-            line = f"{line}\n{clean(execution.record.note)}"
-        reason = execution.reason
+            line = f"{line}\n{say(clean(execution.record.note))}"
+        reason = say(execution.reason) if execution.reason else None
         if reason and execution.record.started_at is None and execution.done:
             if reason in dropped:
                 lines[dropped[reason]] += f", {execution.cell_id or 'scratch'}"
@@ -398,9 +415,13 @@ def _late_text(execution: Execution) -> str:
 
 
 def executions_json(
-    executions: Sequence[Execution], *, cell_id: str | None, max_tokens: int | None = None
+    executions: Sequence[Execution],
+    *,
+    cell_id: str | None,
+    max_tokens: int | None = None,
+    say: Callable[[str], str] = str,
 ) -> dict[str, Any]:
-    """Executions of one call as one object: streams joined, the last result, the first error."""
+    """Executions of one call as one object: streams joined, the last result, the first error; ``say`` as for text."""
     parts = [(execution, part) for execution in executions for part in parts_of(execution.outputs)]
     tokens = max_tokens or DEFAULT_TOKENS
     most = max(tokens // _TOKENS_PER_OUTPUT, _MOST_OUTPUTS)
@@ -427,10 +448,10 @@ def executions_json(
     if len(parts) > most:
         found |= {"truncated": True, "more_outputs": len(parts) - most}
     if reason := next((execution.reason for execution in executions if execution.reason), None):
-        found["reason"] = reason
+        found["reason"] = say(reason)
     found |= _returning(last)
     if note := next((each.record.note for each in executions if each.record.note), None):
-        found["note"] = clean(note)
+        found["note"] = say(clean(note))
     if late := "\n".join(filter(None, map(_late_text, executions))):
         found["late_output"] = late
     if len(executions) > 1:

@@ -27,6 +27,7 @@ from cellwright.errors import (
     UnknownExecution,
     UnknownSession,
 )
+from cellwright.mcp._tool_names import ToolNames
 from cellwright.mcp.context import Knowledge, context_of
 from cellwright.mcp.outputs import (
     DATA,
@@ -68,7 +69,7 @@ _TEMPLATES = {
     "history": _VIEWS["history"],
     "context": _VIEWS["context"],
     "network": "Requests of its code to the network, each with its verdict",
-    "export/{format}": "The notebook in a format of notebook_export",
+    "export/{format}": "The notebook in another format",
     "cells/{cell_id}/outputs/{index}": "One output that a cell shows now, in full",
     "executions/{execution_id}/outputs/{index}": "One output of one execution, in full",
 }
@@ -77,9 +78,10 @@ _TEMPLATES = {
 class Resources:
     """The resources of an MCP server."""
 
-    def __init__(self, engine: Engine, knowledge: Knowledge) -> None:
+    def __init__(self, engine: Engine, knowledge: Knowledge, names: ToolNames) -> None:
         self._engine = engine
         self._knowledge = knowledge
+        self._names = names
         self._shelf = DataDirectory.of(engine)
 
     def templates(self) -> list[ResourceTemplate]:
@@ -99,7 +101,7 @@ class Resources:
         return [*self._of_sessions(), *await anyio.to_thread.run_sync(data_listed, self._shelf)]
 
     def _of_sessions(self) -> list[Resource]:
-        fetched = "Requests of web_fetch for no session, each with its verdict"
+        fetched = "Requests to the web for no session, each with its verdict"
         found = [Resource(uri=NETWORK_URI, name="network", description=fetched, mime_type=_JSON)]
         for session in reversed(self._engine.sessions()):
             found += [
@@ -170,7 +172,7 @@ class Resources:
     ) -> dict[str, Any]:
         match view:
             case "state":
-                return _state(session)
+                return _state(session, self._names)
             case "history":
                 history = await self._engine.history(session.id, outputs=False)
                 newest = [_past(execution) for execution in reversed(history[-_HISTORY:])]
@@ -203,11 +205,11 @@ def _outputs_listed(session: Session) -> list[Resource]:
     ]
 
 
-def _state(session: Session) -> dict[str, Any]:
+def _state(session: Session, names: ToolNames) -> dict[str, Any]:
     cells = session.cells
     states = cell_states(session, cells)
     return {
-        **about_session(session),
+        **about_session(session, names),
         "running": [execution.id for execution in session.runs.live],
         "cells": [
             {

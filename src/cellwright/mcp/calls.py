@@ -11,7 +11,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias
@@ -47,10 +47,10 @@ from cellwright.errors import (
     TooManyCells,
     TooManySessions,
     UnknownCell,
-    UnknownExecution,
     UnknownSession,
 )
 from cellwright.mcp._arguments import Arguments, TimeLimits, complaint, published_schema
+from cellwright.mcp._tool_names import ToolNames
 from cellwright.mcp.clients import Client, Clients, Pace
 from cellwright.mcp.context import Knowledge, handback_note
 from cellwright.notebook import slug
@@ -74,7 +74,6 @@ __all__ = [
     "call_known_tool",
     "data_reply",
     "find_session",
-    "in_calls",
     "unknown_tool",
     "untimed",
 ]
@@ -100,8 +99,8 @@ class Shared:
     knowledge: Knowledge
     pace: Pace
     default_language: str
-    tools: frozenset[str] = frozenset()
-    """The names of the tools there are."""
+    names: ToolNames = field(default_factory=ToolNames)
+    """The tools that clients have, by name."""
     data_changed: Callable[[Sequence[str]], None] = lambda _: None
     """Tells whoever follows them that these files of the data directory are new."""
     delegate: Delegate | None = None
@@ -163,7 +162,7 @@ class Call:
         if not reads and self.changes:
             found.session.refuse_if_taken()
         if (news := self.client.news_of(found.session.id, found.session.record.handback)) is not None:
-            self.notes.append(handback_note(news))
+            self.notes.append(self.shared.names.say(handback_note(news)))
         if not reads:
             self.works_with(found.session)
         return found.session
@@ -219,7 +218,6 @@ def data_reply(data: dict[str, Any], call: Call) -> Reply:
 _NEXT_CALLS: dict[type[CellwrightError], str] = {
     UnknownCell: "notebook_read",
     StaleEdit: "notebook_read",
-    UnknownExecution: "execution_list",
     TooManySessions: "notebook_list",
     TooManyCells: "notebook_create",
     KernelBusy: "execution_wait",
@@ -227,10 +225,12 @@ _NEXT_CALLS: dict[type[CellwrightError], str] = {
 }
 
 
-def tool_error(error: CellwrightError, tools: Container[str] = (), notes: Sequence[str] = ()) -> ToolError:
-    """An error as a model reads it: what failed, on what, what to do next, with which of these tools."""
-    text = in_calls(str(error).rstrip("."))
-    if (call := _NEXT_CALLS.get(type(error))) is not None and call in tools:
+def tool_error(error: CellwrightError, names: ToolNames, notes: Sequence[str] = ()) -> ToolError:
+    """An error as a model reads it: what failed, on what, what to do next, with which of its tools."""
+    text = names.say(str(error)).rstrip(".") or error.message
+    if (next_call := _NEXT_CALLS.get(type(error))) is not None and (
+        call := names.name(next_call)
+    ) is not None:
         text += f". Next call: {call}"
     if isinstance(error, StaleEdit):
         text += f"\n{error.diff}"
@@ -342,7 +342,7 @@ class ServerTool(Tool):
             with acting(f"mcp:{caller.program or 'unnamed'}"):
                 reply = await self.definition.run(call, checked)
         except CellwrightError as error:
-            raise tool_error(error, self.shared.tools, call.notes) from error
+            raise tool_error(error, self.shared.names, call.notes) from error
         except (MCPError, ToolError):
             raise
         except Exception as error:  # boundary: whoever calls logs it; nothing of it reaches the client
@@ -363,23 +363,6 @@ def _result(reply: Reply, notes: list[str], banner: str | None) -> CallToolResul
     content: list[ContentBlock] = [TextContent(text="\n".join(before))] if before else []
     content += [TextContent(text=text), *reply.images]
     return CallToolResult(content=content, structured_content=data)
-
-
-# What the engine says to people, in the words of the tools: who calls them has no command line. Pure.
-
-_INSTEAD = {
-    "hosts": "host_list",
-    "start": "host_start",
-    "stop": "host_stop",
-    "wait": "host_list(wait=60000)",
-}
-
-_VERB = re.compile(rf"`cellwright ({'|'.join(_INSTEAD)})(?: --name ([\w-]+))?(?: NAME)?`")
-
-
-def in_calls(text: str) -> str:
-    """The same with tools where it names verbs for hosts."""
-    return _VERB.sub(lambda verb: _INSTEAD[verb[1]] + (f"(host='slurm:{verb[2]}')" if verb[2] else ""), text)
 
 
 # Who makes a tool call, and what it hears while the call goes on: progress, log messages, whether it was

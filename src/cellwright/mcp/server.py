@@ -53,16 +53,18 @@ from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 from cellwright.mcp._prompts import prompt_problem, prompts, reason_of
 from cellwright.mcp._resources import Resources
-from cellwright.mcp.calls import Definition, ServerTool, Shared, as_tool, call_known_tool
+from cellwright.mcp._tool_names import ToolNames
+from cellwright.mcp.calls import ServerTool, Shared, as_tool, call_known_tool
 from cellwright.mcp.clients import NO_GRANTS, Client, ClientGrants, Clients, Notifier, Pace, RequestContext
 from cellwright.mcp.context import Knowledge
-from cellwright.mcp.dialects.jlab import JLAB_STATUS_URI, JLAB_TOOLS
+from cellwright.mcp.dialects.dialect import Dialect
+from cellwright.mcp.dialects.jlab import JLAB, JLAB_STATUS_URI
 from cellwright.mcp.dialects.jlab import status as server_status
-from cellwright.mcp.dialects.jupyter import JUPYTER_TOOLS
-from cellwright.mcp.dialects.monadic import MONADIC_TOOLS
+from cellwright.mcp.dialects.jupyter import JUPYTER
+from cellwright.mcp.dialects.monadic import MONADIC
 from cellwright.mcp.in_process import InProcessClient
 from cellwright.mcp.tools.executions import EXECUTION_TOOLS
-from cellwright.mcp.toolsets import chosen_sets, instructions, tools_of
+from cellwright.mcp.toolsets import TOOLSETS, chosen_sets, instructions, tools_of
 from cellwright.plans import Planner
 from cellwright.tools.web.fetch import Fetcher
 from cellwright.unixstreams import lines
@@ -104,11 +106,13 @@ class McpServer:
         self._notifier: Notifier | None = None
         self._bus = InMemorySubscriptionBus()
         sets = chosen_sets(toolset)
-        definitions = _definitions(dialect, sets)
-        self._shared = replace(self._shared, tools=frozenset(definition.name for definition in definitions))
+        spoken = _dialect(dialect, sets)
+        definitions = spoken.tools
+        there = frozenset(definition.name for definition in definitions)
+        self._shared = replace(self._shared, names=ToolNames(_OURS, there, spoken.instead))
         self._tools = [as_tool(definition, self._shared) for definition in definitions]
         self.server: MCPServer[Clients] = build_server(
-            self._shared, self._tools, self._bus, self._transport, dialect=dialect, about=instructions(sets)
+            self._shared, self._tools, self._bus, self._transport, dialect=dialect, about=spoken.about
         )
 
     @asynccontextmanager
@@ -276,7 +280,7 @@ def build_server(
 ) -> NotebookServer:
     """The server object; ``about`` is what a client is told first."""
     server = NotebookServer(
-        Resources(shared.engine, shared.knowledge),
+        Resources(shared.engine, shared.knowledge, shared.names),
         instructions=about,
         tools=list(tools),
         lifespan=lifespan,
@@ -293,16 +297,18 @@ def build_server(
     return server
 
 
-def _definitions(dialect: str | None, sets: tuple[str, ...]) -> tuple[Definition, ...]:
-    own = tools_of(sets)
-    if dialect is None:
+_OURS = frozenset(definition.name for name in TOOLSETS for definition in TOOLSETS[name])
+
+
+def _dialect(name: str | None, sets: tuple[str, ...]) -> Dialect:
+    """A dialect's tools and words; without a name our own."""
+    own = Dialect(tools_of(sets), instructions(sets))
+    if name is None:
         return own
-    tables = {"srcbook": own, "jlab": JLAB_TOOLS, "jupyter": JUPYTER_TOOLS, "monadic": MONADIC_TOOLS}
-    if dialect not in tables:
-        raise CellwrightError(
-            f"There is no dialect {dialect!r}", hint=f"Choose one of: {', '.join(DIALECTS)}"
-        )
-    if dialect == "srcbook":
+    known = {"srcbook": own, "jlab": JLAB, "jupyter": JUPYTER, "monadic": MONADIC}
+    if name not in known:
+        raise CellwrightError(f"There is no dialect {name!r}", hint=f"Choose one of: {', '.join(DIALECTS)}")
+    if name == "srcbook":
         return own
     # A call that outlasts its client's timeout hands back an execution's id: these two take it.
     lasting = [
@@ -310,7 +316,7 @@ def _definitions(dialect: str | None, sets: tuple[str, ...]) -> tuple[Definition
         for definition in EXECUTION_TOOLS
         if definition.name in {"execution_wait", "execution_cancel"}
     ]
-    return (*tables[dialect], *lasting)
+    return replace(known[name], tools=(*known[name].tools, *lasting))
 
 
 # What the handshake era asks for and MCPServer has no hook for -------------------------------------------------------

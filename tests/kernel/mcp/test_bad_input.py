@@ -39,7 +39,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     (
         "execution_wait",
         {"execution_id": "x-nothing"},
-        "There is no execution 'x-nothing'. List a session's executions with `history`. Next call: execution_list",
+        "There is no execution 'x-nothing'. `execution_list` has a session's executions",
     ),
     ("notebook_export", {"format": "docx"}, "format: input should be 'json'"),
     ("notebook_export", {"path": "../../etc/x.json"}, "is outside the directories that may be used"),

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from cellwright import Engine
-from cellwright.mcp import McpServer
+from cellwright.mcp import DIALECTS, McpServer
 from cellwright.mcp.toolsets import ALL, TOOLSETS, UnknownToolset, chosen_sets
-from tests.kernel.mcp.conftest import PACE, connected, running
+from tests.kernel.mcp.conftest import PACE, connected, read, refused, running
 
 pytestmark = pytest.mark.anyio
 
@@ -22,6 +22,47 @@ async def test_a_toolset_shows_its_own_tools_and_speaks_of_no_others(engine: Eng
         told = client.instructions or ""
     assert seen == {definition.name for definition in TOOLSETS[name]}
     assert set(re.findall(r"\w+", told)) & every <= seen
+
+
+CALLS = {
+    "jlab": ("execute_code", {"code": "1"}, "session_id"),
+    "jupyter": ("execute_code", {"code": "1"}, "kernel_id"),
+    "monadic": ("add_jupyter_cells", {"cells": [{"source": "1"}]}, "filename"),
+    "srcbook": ("cell_execute", {"cell_id": "all"}, "session_id"),
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_dialect_speaks_only_of_tools_that_it_has(engine: Engine, dialect: str) -> None:
+    every = {definition.name for tools in TOOLSETS.values() for definition in tools if "_" in definition.name}
+    session = await engine.create("spoken of")
+    async with running(McpServer(engine, dialect=dialect, pace=PACE)) as face, connected(face) as client:
+        tools = (await client.list_tools()).tools
+        seen = {tool.name for tool in tools}
+        prompts = [
+            await client.get_prompt("new_notebook", {"problem": "x"}),
+            *[
+                await client.get_prompt(name, {"session": session.id})
+                for name in ("continue_notebook", "fix_and_retry", "skip_cell", "show_status")
+            ],
+        ]
+        tool, arguments, key = CALLS[dialect]
+        texts = [
+            client.instructions or "",
+            *(tool.model_dump_json() for tool in tools),
+            *(prompt.model_dump_json() for prompt in prompts),
+            (await client.list_resource_templates()).model_dump_json(),
+            (await client.list_resources()).model_dump_json(),
+            await refused(client, tool, **{**arguments, key: "s-nothing"}),
+            await refused(client, "execution_wait", execution_id="x-nothing"),
+        ]
+        dies = await session.execute_code("import os; os._exit(7)")
+        await dies.wait()
+        texts.append(await read(client, "execution_wait", execution_id=dies.id))
+        texts.append(await read(client, tool, **{**arguments, key: session.id}))
+    for text in texts:
+        assert set(re.findall(r"\w+", text)) & every <= seen, text
+    assert texts[0]
 
 
 async def test_several_sets_are_named_with_commas_and_nothing_is_all() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cellwright.cli._terminal import in_commands
 from cellwright.formats.markup import text_of_html
-from cellwright.mcp.calls import in_calls
+from cellwright.mcp._tool_names import ToolNames, in_calls
 from cellwright.mcp.outputs import (
     cell_output_uri,
     clean,
@@ -183,3 +183,31 @@ def test_every_row_of_a_frame_with_two_levels_of_index_is_digested() -> None:
 def test_agents_read_tools_where_people_read_verbs(verbs: str, calls: str) -> None:
     assert in_calls(verbs) == calls
     assert in_commands(calls) == verbs
+
+
+NAMES = ToolNames(
+    frozenset({"notebook_create", "notebook_list", "notebook_replay", "session_context", "host_list", "ask"}),
+    frozenset({"start_new_notebook", "execution_wait"}),
+    {"notebook_create": "start_new_notebook"},
+)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("There are none yet: call notebook_create", "There are none yet: call start_new_notebook"),
+        ("Make one with `notebook_create(name='x')`.", "Make one with start_new_notebook."),
+        ("Perhaps: s-1. notebook_list(filter='all') has them all", "Perhaps: s-1."),
+        ("Names are gone; notebook_replay brings them back", "Names are gone"),
+        (
+            "`notebook_replay` brings it back. The next one starts a new kernel",
+            "The next one starts a new kernel",
+        ),
+        ("new variables a, b… (session_context has all)", "new variables a, b…"),
+        ("Its kernels go on; look with `cellwright hosts`", "Its kernels go on"),
+        ("Or ask for host `slurm`: execution_wait('x-1')", "Or ask for host `slurm`: execution_wait('x-1')"),
+        ("notebook_list", ""),
+    ],
+)
+def test_a_client_reads_its_own_tools_and_nothing_of_those_that_it_lacks(ours: str, theirs: str) -> None:
+    assert NAMES.say(ours) == theirs

@@ -19,6 +19,7 @@ from cellwright.mcp._replies import execution_reply
 from cellwright.mcp._waits import run_and_wait
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.dialects._indices import LONG_MS, cell_at
+from cellwright.mcp.dialects.dialect import Dialect
 from cellwright.mcp.tools.cells import (
     AddAndRun,
     ExecuteCell,
@@ -29,7 +30,7 @@ from cellwright.mcp.tools.cells import (
 )
 from cellwright.mcp.tools.notebooks import CreateNotebook, OpenNotebook, notebook_create, notebook_open
 
-__all__ = ["JLAB_STATUS_URI", "JLAB_TOOLS", "status"]
+__all__ = ["JLAB", "JLAB_STATUS_URI", "status"]
 
 JLAB_STATUS_URI = "jlab-mcp://server/status"
 _GPU_QUERY = "index,name,memory.used,memory.total,utilization.gpu,temperature.gpu"
@@ -240,7 +241,7 @@ def status(engine: Engine) -> dict[str, Any]:
 
 
 _SESSION = ("session_id",)
-JLAB_TOOLS = (
+_TOOLS = (
     Definition(start_new_notebook, StartNew, CHANGES),
     Definition(start_notebook, StartExisting, CHANGES),
     Definition(execute_code, ExecuteCode, CHANGES, asks_for=_SESSION),
@@ -254,4 +255,27 @@ JLAB_TOOLS = (
     Definition(execute_scratch, Scratch, CHANGES),
     Definition(ping, Nothing, READS),
     Definition(check_resources, Nothing, READS),
+)
+
+JLAB = Dialect(
+    _TOOLS,
+    (
+        "Notebooks with live kernels. start_new_notebook, or start_notebook for a file that is there, gives a session_id; "
+        "execute_code adds a cell and runs it; state lasts between calls. Cells are counted from 0. run_cell and edit_cell "
+        "run one again, execute_scratch runs code in a kernel of its own. A long cell returns an execution id: "
+        "execution_wait goes on waiting, execution_cancel stops it. shutdown_session only when the user asks for it."
+    ),
+    {
+        "notebook_create": "start_new_notebook",
+        "notebook_open": "start_notebook",
+        "session_resume": "start_notebook",
+        "session_suspend": "shutdown_session",
+        "cell_add": "execute_code",
+        "cell_add_and_run": "execute_code",
+        "cell_execute": "run_cell",
+        "cell_update": "edit_cell",
+        "cell_delete": "delete_cell",
+        "scratch_run": "execute_scratch",
+        "kernel_interrupt": "interrupt_kernel",
+    },
 )

@@ -16,6 +16,7 @@ from cellwright.errors import NotebookError, UnknownSession
 from cellwright.mcp._arguments import Arguments, Content
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply
 from cellwright.mcp.dialects._indices import cell_at, place_for
+from cellwright.mcp.dialects.dialect import Dialect
 from cellwright.mcp.tools.cells import (
     AddAndRun,
     ExecuteCell,
@@ -29,7 +30,7 @@ from cellwright.mcp.tools.read import outline, section
 from cellwright.notebook import Cell, Document, OutputsSet
 from cellwright.notebook.files import create_exclusively
 
-__all__ = ["JUPYTER_TOOLS"]
+__all__ = ["JUPYTER"]
 
 _DEFAULT_TIMEOUT_S = 90
 _TOKENS = 5_000
@@ -357,7 +358,7 @@ def _named(call: Call, name: str) -> Session:
     return call.session(call.client.aliases.get(name, name))
 
 
-JUPYTER_TOOLS = (
+_TOOLS = (
     Definition(use_notebook, UseNotebook, CHANGES),
     Definition(unuse_notebook, OfNotebook, DESTROYS),
     Definition(restart_notebook, OfNotebook, DESTROYS),
@@ -375,4 +376,30 @@ JUPYTER_TOOLS = (
     Definition(execute_cell, Execute, CHANGES),
     Definition(insert_execute_code_cell, InsertAndExecute, CHANGES),
     Definition(execute_code, ExecuteCode, CHANGES),
+)
+
+JUPYTER = Dialect(
+    _TOOLS,
+    (
+        "Notebooks with live kernels. use_notebook activates one, or creates it with mode='create'; the calls that follow "
+        "work in it. insert_execute_code_cell adds a cell and runs it, execute_code runs code without a cell; state lasts "
+        "between calls. Cells are counted from 0; read_notebook and read_cell show them. A long cell returns an execution "
+        "id: execution_wait goes on waiting, execution_cancel stops it."
+    ),
+    {
+        "notebook_create": "use_notebook",
+        "notebook_open": "use_notebook",
+        "session_resume": "use_notebook",
+        "notebook_list": "list_notebooks",
+        "notebook_read": "read_notebook",
+        "session_suspend": "unuse_notebook",
+        "kernel_restart": "restart_notebook",
+        "cell_add": "insert_cell",
+        "cell_add_and_run": "insert_execute_code_cell",
+        "cell_execute": "execute_cell",
+        "cell_update": "overwrite_cell_source",
+        "cell_delete": "delete_cell",
+        "scratch_run": "execute_code",
+        "session_files": "list_files",
+    },
 )

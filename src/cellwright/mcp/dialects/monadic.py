@@ -14,11 +14,12 @@ from cellwright.mcp._replies import hint_text, rendered
 from cellwright.mcp._waits import run_and_wait
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.dialects._indices import LONG_MS, cell_at
+from cellwright.mcp.dialects.dialect import Dialect
 from cellwright.mcp.outputs import parts_of
 from cellwright.mcp.tools.notebooks import CreateNotebook, notebook_create
 from cellwright.notebook import Cell
 
-__all__ = ["MONADIC_TOOLS"]
+__all__ = ["MONADIC"]
 
 _MAX_TEXT = 4_000
 FileName = Annotated[
@@ -219,7 +220,7 @@ def _failed(session: Session, failed: Execution, cell_id: str, max_retries: int)
     }
 
 
-MONADIC_TOOLS = (
+_TOOLS = (
     Definition(create_jupyter_notebook, CreateFile, CHANGES),
     Definition(create_and_populate_jupyter_notebook, CreateAndPopulate, CHANGES),
     Definition(add_jupyter_cells, AddCells, CHANGES),
@@ -228,4 +229,26 @@ MONADIC_TOOLS = (
     Definition(get_jupyter_cells_with_results, OfFile, READS),
     Definition(list_jupyter_notebooks, Nothing, READS),
     Definition(execute_and_fix_jupyter_cells, ExecuteAndFix, CHANGES),
+)
+
+MONADIC = Dialect(
+    _TOOLS,
+    (
+        "Jupyter notebooks with live kernels. create_jupyter_notebook returns a file name with its timestamp; remember "
+        "it, and give it to every later call: when the user asks for more cells, add_jupyter_cells to that same notebook, "
+        "and create another only when the user asks for a new one. Variables, functions and imports last between cells. "
+        "Where a cell fails, get_jupyter_cells_with_results shows it; delete_jupyter_cell or update_jupyter_cell mend it, "
+        "three times at most. A long cell returns an execution id: execution_wait goes on waiting, execution_cancel stops it."
+    ),
+    {
+        "notebook_create": "create_jupyter_notebook",
+        "notebook_list": "list_jupyter_notebooks",
+        "notebook_read": "get_jupyter_cells_with_results",
+        "notebook_replay": "execute_and_fix_jupyter_cells",
+        "cell_add": "add_jupyter_cells",
+        "cell_add_and_run": "add_jupyter_cells",
+        "cell_execute": "execute_and_fix_jupyter_cells",
+        "cell_update": "update_jupyter_cell",
+        "cell_delete": "delete_jupyter_cell",
+    },
 )

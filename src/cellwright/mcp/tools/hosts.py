@@ -16,8 +16,9 @@ from cellwright.engine.host_actions import (
 )
 from cellwright.engine.providers import HostInfo, ShapeRequest
 from cellwright.mcp._arguments import Arguments, WaitMs
+from cellwright.mcp._tool_names import in_calls
 from cellwright.mcp._waits import done_with_progress
-from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply, in_calls
+from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 
 __all__ = ["HOST_TOOLS"]
 

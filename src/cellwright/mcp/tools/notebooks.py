@@ -12,7 +12,8 @@ from cellwright.engine.kernel import runtime_of
 from cellwright.engine.workspace import SessionLimits
 from cellwright.errors import NotebookError
 from cellwright.mcp._arguments import AS_IN_CREATE, Arguments, SessionId
-from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply, in_calls
+from cellwright.mcp._tool_names import ToolNames
+from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.context import hold_data
 from cellwright.notebook.document import with_tsconfig
 from cellwright.notebook.languages import canonical_language
@@ -83,7 +84,10 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     if args.description:
         await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
     told = {"losses": list(session.record.losses), "project": session.record.project}
-    return data_reply(about_session(session) | {name: value for name, value in told.items() if value}, call)
+    return data_reply(
+        about_session(session, call.shared.names) | {name: value for name, value in told.items() if value},
+        call,
+    )
 
 
 class OpenNotebook(Arguments):
@@ -107,7 +111,7 @@ async def notebook_open(call: Call, args: OpenNotebook) -> Reply:
     else:
         session = await call.engine.open(call.path(args.path), mode=mode, limits=limits, host=args.host)
     call.works_with(session)
-    return data_reply(about_session(session), call)
+    return data_reply(about_session(session, call.shared.names), call)
 
 
 class ListNotebooks(Arguments):
@@ -116,17 +120,14 @@ class ListNotebooks(Arguments):
 
 async def notebook_list(call: Call, args: ListNotebooks) -> Reply:
     """Sessions with their notebooks."""
-    sessions = [
-        _listed(session, own=session.id in call.client.sessions)
-        for session in call.engine.sessions(args.filter)
-    ]
+    sessions = [_listed(call, session) for session in call.engine.sessions(args.filter)]
     return data_reply({"sessions": sessions}, call)
 
 
-def _listed(session: Session, *, own: bool) -> dict[str, Any]:
-    about = about_session(session)
+def _listed(call: Call, session: Session) -> dict[str, Any]:
+    about = about_session(session, call.shared.names)
     about["running"] = [execution.id for execution in session.runs.live]
-    return {**about, "yours": own}
+    return {**about, "yours": session.id in call.client.sessions}
 
 
 class DeleteNotebook(Arguments):
@@ -150,8 +151,8 @@ def lies_at(session: Session) -> str | None:
     return f"{there[1]} on {f'jupyter:{there[0]}' if there[0] else 'jupyter'}" if there is not None else None
 
 
-def about_session(session: Session) -> dict[str, Any]:
-    """A session's metadata, as every reply about a whole notebook has it."""
+def about_session(session: Session, names: ToolNames) -> dict[str, Any]:
+    """A session's metadata, as every reply about a whole notebook has it, for a client that has these tools."""
     about: dict[str, Any] = {
         "session_id": session.id,
         "notebook": session.name,
@@ -164,11 +165,11 @@ def about_session(session: Session) -> dict[str, Any]:
         "mode": session.mode,
     }
     told = {
-        "reason": in_calls(session.reason) if session.reason else None,
+        "reason": names.say(session.reason) if session.reason else None,
         "host": called_place(session.record) if session.state == "active" else session.record.host,
         "lies_at": lies_at(session),
         "sharing": session.sharing,
-        "out_of_reach": in_calls(session.host.away) if session.host.away else None,
+        "out_of_reach": names.say(session.host.away) if session.host.away else None,
         "expires_at": session.record.expires_at,
         "banner": session.banner,
         "interpreter": session.record.python,

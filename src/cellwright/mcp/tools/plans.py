@@ -59,7 +59,7 @@ async def plan_create(call: Call, args: CreatePlan) -> Reply:
             await call.engine.delete(session.id, remove_file=True)
             call.client.forget(session.id)
         raise
-    return data_reply(about_session(session) | {"plan": plan_data(call, session)}, call)
+    return data_reply(about_session(session, call.shared.names) | {"plan": plan_data(call, session)}, call)
 
 
 def _outline(args: CreatePlan, language: str) -> Outline:
@@ -210,7 +210,10 @@ async def plan_reply(
     tokens = max_tokens or DEFAULT_TOKENS
     if form == "json":
         each = max(tokens // max(len(executions), 1), _LEAST_TOKENS)
-        outputs = [executions_json([one], cell_id=one.cell_id, max_tokens=each) for one in executions]
+        outputs = [
+            executions_json([one], cell_id=one.cell_id, max_tokens=each, say=call.shared.names.say)
+            for one in executions
+        ]
         found = plan_data(call, session) | {"executions": outputs}
         return data_reply(found | ({"run_id": run_id} if run_id is not None else {}), call)
     text = "\n".join(_lines(call, session, plan, run_id, fresh))
@@ -313,7 +316,7 @@ def _next_call(call: Call, session: Session, plan: Plan, run: PlanRun | None) ->
         case "succeeded":
             verify = (
                 f": plan_verify({of}) proves it in a clean kernel"
-                if "plan_verify" in call.shared.tools
+                if call.shared.names.name("plan_verify")
                 else ""
             )
             return f"Nothing is left to do{verify}"

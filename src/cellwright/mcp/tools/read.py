@@ -249,7 +249,7 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
     )
     call.works_with(session)
     await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
-    about = {**about_session(session), "repairs": list(imported.notices)}
+    about = {**about_session(session, call.shared.names), "repairs": list(imported.notices)}
     if wanted := dependencies_of(document):
         about |= {"dependencies": wanted, "next": f"package_install({json.dumps(wanted)}) installs those"}
     return data_reply(about, call)
