@@ -101,7 +101,7 @@ def read_json(content: bytes, reading: Reading) -> Imported:
     if not isinstance(cells, list):
         raise NotebookFormatError(f"{reading.name} has no list of cells", hint=_SHAPE)
     about: dict[str, Any] = held if isinstance(held, dict) else {}
-    language = canonical_language(_text(about.get("language")) or "python")
+    language = canonical_language(_text(about.get("language")) or reading.language)
     title = _text(about.get("name"))
     draft = Draft(
         tuple(_read_cell(cell, number, language, reading.name) for number, cell in enumerate(cells, 1)),

@@ -178,7 +178,7 @@ def read_markdown(content: bytes, reading: Reading) -> Imported:
         text = text.replace("\r\n", "\n")
     lines = text.split("\n")
     head = read_head(lines[0], reading.name)
-    draft = _own_page(lines, head, reading.name) if head is not None else _plain_page(lines)
+    draft = _own_page(lines, head, reading.name) if head is not None else _plain_page(lines, reading.language)
     return Imported(document_of(draft, max_cells=reading.max_cells), draft.title, draft.notices)
 
 
@@ -258,11 +258,11 @@ def _cell(kind: CellKind, source: str, about: Mapping[str, Any], language: str |
 # Anybody's pages -----------------------------------------------------------------------------------------------------
 
 
-def _plain_page(lines: Sequence[str]) -> Draft:
+def _plain_page(lines: Sequence[str], language: str) -> Draft:
     front = _front_matter(lines)
     blocks = blocks_in(lines[len(front) :], first=len(front) + 1)
     marked = any(block.info is not None and block.info.startswith(_CODE_CELL) for block in blocks)
-    language = _main_language(blocks, marked=marked)
+    language = _main_language(blocks, marked=marked) or language
     cells = [DraftCell("raw", "\n".join(front))] if front else []
     cells += _plain_cells(blocks, language, marked=marked)
     titles = (_title.search(cell.source) for cell in cells if cell.kind == "markdown")
@@ -303,12 +303,12 @@ def _plain_cells(blocks: Sequence[Block], language: str, *, marked: bool) -> lis
     return cells
 
 
-def _main_language(blocks: Sequence[Block], *, marked: bool) -> str:
+def _main_language(blocks: Sequence[Block], *, marked: bool) -> str | None:
     """The first that is a notebook's; a shell's commands mostly tell how to install something."""
     infos = [block.info for block in blocks if block.info and block.info != _RESULT]
     named = [_language_in(info) for info in infos if not marked or info.startswith(_CODE_CELL)]
     known = [name for name in named if find_language(name) is not None]
-    return next((name for name in known if name != "bash"), known[0] if known else "python")
+    return next((name for name in known if name != "bash"), known[0] if known else None)
 
 
 def _is_code(info: str, language: str, *, marked: bool) -> bool:

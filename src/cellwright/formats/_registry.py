@@ -250,8 +250,11 @@ def read(
     format: str | None = None,  # as above
     max_cells: int = _MANY_CELLS,
     find_file: FindFile | None = None,
+    language: str = "python",
 ) -> Imported:
     """A notebook from a file's content; ``name`` is the file's, and tells the format where none is given.
+
+    ``language`` is that of code whose own the content does not tell. A Srcbook is known for one among Markdown pages.
 
     Raises:
         NotebookFormatError: the content is not what the format asks for; with the line, where there is one.
@@ -259,15 +262,21 @@ def read(
         MissingExtra: the format's libraries are not installed.
     """
     chosen = format_named(format) if format is not None else _guessed(content, name)
+    if chosen.name == "markdown" and _srcbook.match(_beginning(content)):
+        chosen = format_named("src.md")
     if chosen.read is None:
         raise NotebookFormatError(
             f"Notebooks are written as {chosen.name} and not read from it",
             hint=f"Give one of {', '.join(readable())}",
         )
     try:
-        return chosen.read(content, Reading(name, max_cells, find_file or (lambda _: None)))
+        return chosen.read(content, Reading(name, max_cells, find_file or (lambda _: None), language))
     except ImportError as error:
         raise MissingExtra(chosen.name, error, extra=chosen.extra or "export") from error
+
+
+def _beginning(content: bytes) -> bytes:
+    return content[:_HEAD].lstrip(b"\xef\xbb\xbf \t\r\n")
 
 
 def _guessed(content: bytes, name: str) -> Format:
@@ -279,11 +288,9 @@ def _guessed(content: bytes, name: str) -> Format:
     found = format_of_file(name)
     if found is not None and found.name != "markdown":
         return found
-    head = content[:_HEAD].lstrip(b"\xef\xbb\xbf \t\r\n")
+    head = _beginning(content)
     if found is None and head[:1] in {b"{", b"["}:
         return format_named("json")
-    if _srcbook.match(head):
-        return format_named("src.md")
     if _myst.match(head):
         return format_named("myst")
     if found is None and PurePath(name).suffix not in _TEXTS:

@@ -78,6 +78,8 @@ class Reading:
     name: str
     max_cells: int
     find_file: FindFile = lambda _: None
+    language: str = "python"
+    """Of code whose language the content does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,15 +92,20 @@ def published_schema(
     also_required: tuple[str, ...] = (),
     but: tuple[str, ...] = (),
     defaults: Mapping[str, Any] = MappingProxyType({}),
+    all_defaults: bool = False,
 ) -> dict[str, Any]:
     """A model's JSON schema without what tells a caller nothing.
 
     ``also_required`` are arguments that callers should give, though a call without them is understood; ``but`` are
-    those that are not told of. ``defaults`` come in place of the model's own.
+    those that are not told of. ``defaults`` come in place of the model's own; ``all_defaults`` publishes those, too, that
+    a reader could guess.
     """
     schema = model.model_json_schema()
     told = {name: about for name, about in schema.get("properties", {}).items() if name not in but}
     properties = {name: _plain(about) for name, about in told.items()}
+    if all_defaults:
+        guessed = {name: about["default"] for name, about in told.items() if about.get("default") is not None}
+        defaults = {**guessed, **defaults}
     for name, default in defaults.items():
         properties[name]["default"] = default
     wanted = {*schema.get("required", ()), *also_required}

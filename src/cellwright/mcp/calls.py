@@ -197,6 +197,8 @@ class Definition:
     """Arguments published as required, though a call without them is understood."""
     keeps_back: tuple[str, ...] = ()
     """Arguments that are not published, for a caller that knows them: the command line."""
+    all_defaults: bool = False
+    """Whether defaults are published that a reader could guess: they cost tokens."""
 
     @property
     def name(self) -> str:
@@ -286,6 +288,7 @@ def as_tool(definition: Definition, shared: Shared) -> ServerTool:
         also_required=definition.asks_for,
         but=definition.keeps_back,
         defaults=definition.arguments.operators_defaults(limits),
+        all_defaults=definition.all_defaults,
     )
     return ServerTool(
         fn=definition.run,

@@ -25,7 +25,8 @@ from starlette.requests import Request
 from cellwright.engine import Engine, Event, Missed
 from cellwright.engine.records import Handback
 from cellwright.mcp.context import Knowledge
-from cellwright.mcp.outputs import cell_output_uri, data_uri, session_uri
+from cellwright.mcp.outputs import cell_output_uri, clean, data_uri, parts_of, session_uri
+from cellwright.text_budget import cut_middle
 
 __all__ = [
     "NO_GRANTS",
@@ -210,6 +211,13 @@ _TOLD = (
 
 _MOST_OUTPUTS = 100
 
+_OUTPUTS = frozenset({"notebook.cell.output", "notebook.cell.late_output"})
+
+_WITH_TEXT = frozenset({"display_data", "execute_result", "error"})
+
+_MOST_TEXT = 2_000
+"""Characters of one output in a log message."""
+
 _SENDING_S = 5.0
 
 _LOG_WAITING = 1_000
@@ -342,11 +350,22 @@ _LEVELS_BY_EVENT: dict[str, LoggingLevel] = {
 }
 
 
+def _output_said(kind: object, content: Mapping[str, Any]) -> dict[str, Any]:
+    """What a kernel said, as text, with its stream's name or its kind; the whole of it is in the resources."""
+    if kind == "stream":
+        return {"output": content.get("name"), "text": cut_middle(clean(content.get("text", "")), _MOST_TEXT)}
+    parts = parts_of([{"output_type": kind, **content}]) if kind in _WITH_TEXT else []
+    text = "\n".join(part.text for part in parts if part.text)
+    return {"output": kind} | ({"text": cut_middle(text, _MOST_TEXT)} if text else {})
+
+
 def log_entry(event: Event) -> tuple[LoggingLevel, dict[str, Any]]:
     """An event as a log message: its weight, and what it says without what may be large."""
     failed = event.kind == "notebook.cell.completed" and event.data.get("state") != "ok"
     level: LoggingLevel = "warning" if failed else _LEVELS_BY_EVENT.get(event.kind, "info")
     told = {key: event.data[key] for key in _TOLD if event.data.get(key)}
+    if event.kind in _OUTPUTS:
+        told |= _output_said(event.data.get("type"), event.data.get("content") or {})
     about = {"session_id": event.session_id, "cell_id": event.cell_id, "execution_id": event.execution_id}
     return level, {"event": event.kind, **{key: value for key, value in about.items() if value}, **told}
 

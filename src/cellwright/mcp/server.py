@@ -62,6 +62,7 @@ from cellwright.mcp.dialects.jlab import JLAB, JLAB_STATUS_URI
 from cellwright.mcp.dialects.jlab import status as server_status
 from cellwright.mcp.dialects.jupyter import JUPYTER
 from cellwright.mcp.dialects.monadic import MONADIC
+from cellwright.mcp.dialects.srcbook import LANGUAGE, srcbook
 from cellwright.mcp.in_process import InProcessClient
 from cellwright.mcp.tools.executions import EXECUTION_TOOLS
 from cellwright.mcp.toolsets import TOOLSETS, chosen_sets, instructions, tools_of
@@ -91,7 +92,7 @@ class McpServer:
     ) -> None:
         """Raises CellwrightError where there is no such dialect or toolset."""
         self._transports: set[Clients] = set()
-        language = "typescript" if dialect == "srcbook" else engine.settings.default_language
+        language = LANGUAGE if dialect == "srcbook" else engine.settings.default_language
         self._shared = Shared(
             engine,
             planner or Planner(engine),
@@ -305,11 +306,11 @@ def _dialect(name: str | None, sets: tuple[str, ...]) -> Dialect:
     own = Dialect(tools_of(sets), instructions(sets))
     if name is None:
         return own
-    known = {"srcbook": own, "jlab": JLAB, "jupyter": JUPYTER, "monadic": MONADIC}
+    if name == "srcbook":
+        return srcbook(own)
+    known = {"jlab": JLAB, "jupyter": JUPYTER, "monadic": MONADIC}
     if name not in known:
         raise CellwrightError(f"There is no dialect {name!r}", hint=f"Choose one of: {', '.join(DIALECTS)}")
-    if name == "srcbook":
-        return own
     # A call that outlasts its client's timeout hands back an execution's id: these two take it.
     lasting = [
         definition

@@ -142,14 +142,21 @@ async def test_log_messages_tell_a_handshake_client_what_happens_in_its_sessions
 
 async def test_log_messages_of_a_stateless_clients_call_arrive_before_its_answer(connect: Connect) -> None:
     entries: list[str] = []
+    said: list[tuple[str, str]] = []
 
     async def log(entry: LoggingMessageNotificationParams) -> None:
         entries.append(entry.data["event"])
+        if entry.data["event"] == "notebook.cell.output":
+            said.append((entry.data["output"], entry.data["text"]))
 
     async with connect("2026-07-28", logging_callback=log, log_level="debug") as client:
         await new_session(client)
-        await read(client, "scratch_run", code="print('a')")
+        await read(client, "scratch_run", code="print('a' * 5_000)\n1 / 0")
         assert entries.index("notebook.cell.output") < entries.index("notebook.cell.completed")
+    assert [kind for kind, _ in said] == ["stdout", "error"]
+    assert said[0][1].startswith("aaa")
+    assert len(said[0][1]) < 2_100
+    assert "ZeroDivisionError" in said[1][1]
 
 
 async def test_prompts_carry_the_sessions_context(client: Client) -> None:

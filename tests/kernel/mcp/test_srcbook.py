@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,15 +10,13 @@ from mcp import Client
 
 from cellwright import Engine
 from cellwright.mcp.server import McpServer
-from tests.kernel.mcp.conftest import PACE, ask, connected, running
+from tests.kernel.mcp.conftest import PACE, ask, connected, read, refused, running
 from tests.support.typescript.srcbook_examples import ANALYSIS, BENCHMARK, BUBBLE_SORT, QUICK_SORT, SALES
 
 pytestmark = pytest.mark.anyio
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    if tool == "cell_execute":
-        arguments["response_format"] = "json"
     return await ask(client, tool, **arguments)
 
 
@@ -52,3 +51,55 @@ async def test_a_comparison_of_two_sorts(engine: Engine) -> None:
     assert "Bubble Sort: " in compared["stdout"]
     assert "Quick Sort: " in compared["stdout"]
     assert "ms" in compared["stdout"]
+
+
+SPECIFIED = {
+    "notebook_create": {"language": "typescript"},
+    "notebook_list": {"filter": "active"},
+    "cell_add": {"type": "code"},
+    "notebook_export": {"format": "json", "include_outputs": True},
+    "notebook_import": {"format": "json"},
+    "cell_visualize": {"type": "auto"},
+}
+PAGE = """<!-- srcbook:{"language":"typescript"} -->
+
+# Greeting
+
+###### package.json
+
+```json
+{"type": "module"}
+```
+
+###### hello.ts
+
+```typescript
+console.log("hello");
+```
+"""
+
+
+async def test_schemas_and_imports_are_as_specified(engine: Engine) -> None:
+    async with running(McpServer(engine, dialect="srcbook", pace=PACE)) as face, connected(face) as client:
+        tools = {tool.name: tool.input_schema["properties"] for tool in (await client.list_tools()).tools}
+        cells = [{"type": "code", "content": "const x: number = 1"}]
+        plain = await call(client, "notebook_import", content=json.dumps(cells))
+        book = await call(client, "notebook_import", content=PAGE, format="markdown")
+        options = {"strict": True}
+        created = await call(client, "notebook_create", name="Typed", tsconfig=options)
+        exported = await read(client, "notebook_export", session_id=created["session_id"], format="src.md")
+        wrong = await refused(client, "notebook_create", name="x", tsconfig={"strcit": True})
+
+    assert tools["notebook_create"]["language"]["enum"] == ["typescript", "javascript"]
+    for tool, defaults in SPECIFIED.items():
+        assert {name: tools[tool][name]["default"] for name in defaults} == defaults, tool
+    assert (plain["language"], book["language"], book["notebook"][16:]) == (
+        "typescript",
+        "typescript",
+        "greeting",
+    )
+    assert [cell.filename for cell in engine.session(book["session_id"]).cells if cell.runs] == ["hello.ts"]
+    assert '"tsconfig.json":{"compilerOptions":{"strict":true}}' in exported.replace(" ", "").replace(
+        "\n", ""
+    )
+    assert "Did you mean strict?" in wrong

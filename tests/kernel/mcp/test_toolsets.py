@@ -9,7 +9,7 @@ import pytest
 from cellwright import Engine
 from cellwright.mcp import DIALECTS, McpServer
 from cellwright.mcp.toolsets import ALL, TOOLSETS, UnknownToolset, chosen_sets
-from tests.kernel.mcp.conftest import PACE, connected, read, refused, running
+from tests.kernel.mcp.conftest import PACE, connected, refused, running
 
 pytestmark = pytest.mark.anyio
 
@@ -58,8 +58,11 @@ async def test_a_dialect_speaks_only_of_tools_that_it_has(engine: Engine, dialec
         ]
         dies = await session.execute_code("import os; os._exit(7)")
         await dies.wait()
-        texts.append(await read(client, "execution_wait", execution_id=dies.id))
-        texts.append(await read(client, tool, **{**arguments, key: session.id}))
+        for name, given in (
+            ("execution_wait", {"execution_id": dies.id}),
+            (tool, {**arguments, key: session.id}),
+        ):
+            texts.append((await client.call_tool(name, given)).model_dump_json())
     for text in texts:
         assert set(re.findall(r"\w+", text)) & every <= seen, text
     assert texts[0]

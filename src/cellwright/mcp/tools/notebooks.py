@@ -15,6 +15,7 @@ from cellwright.mcp._arguments import AS_IN_CREATE, Arguments, SessionId
 from cellwright.mcp._tool_names import ToolNames
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.context import hold_data
+from cellwright.notebook.compiler_options import checked_tsconfig
 from cellwright.notebook.document import with_tsconfig
 from cellwright.notebook.languages import canonical_language
 from cellwright.plans.reports import plan_in
@@ -65,7 +66,8 @@ class CreateNotebook(Arguments):
 async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     """Create a notebook and start its kernel. The reply's session_id goes into every later call."""
     language = canonical_language(args.language or call.shared.default_language)
-    if args.tsconfig is not None and runtime_of(language) != "deno":
+    tsconfig = checked_tsconfig(args.tsconfig) if args.tsconfig is not None else None
+    if tsconfig is not None and runtime_of(language) != "deno":
         raise NotebookError(
             f"tsconfig is for TypeScript and JavaScript, and this notebook would be {language}",
             hint="Leave it out, or give language='typescript'",
@@ -79,8 +81,8 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
         host=args.host,
     )
     call.works_with(session)
-    if args.tsconfig is not None:
-        await session.apply([with_tsconfig(session.document, args.tsconfig)])
+    if tsconfig is not None:
+        await session.apply([with_tsconfig(session.document, tsconfig)])
     if args.description:
         await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
     told = {"losses": list(session.record.losses), "project": session.record.project}

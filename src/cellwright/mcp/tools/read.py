@@ -239,7 +239,13 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
     """Make a notebook and session from text in one of these formats. Nothing is run."""
     content, max_cells = args.content.encode("utf-8", "surrogatepass"), call.engine.settings.max_cells
     imported = await anyio.to_thread.run_sync(
-        lambda: formats.read(content, name="The imported notebook", format=args.format, max_cells=max_cells)
+        lambda: formats.read(
+            content,
+            name="The imported notebook",
+            format=args.format,
+            max_cells=max_cells,
+            language=call.shared.default_language,
+        )
     )
     document = imported.document
     language = notebook_language(document)

@@ -1,0 +1,43 @@
+"""Srcbook's MCP server: our own tools, published and answered as its specification has it.
+
+TypeScript is the language where none is named, every default is in the schemas, and what ran is told as one object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field, WithJsonSchema, create_model
+
+from cellwright.mcp._arguments import Arguments, ResponseFormat
+from cellwright.mcp.calls import Definition
+from cellwright.mcp.dialects.dialect import Dialect
+from cellwright.mcp.tools.notebooks import CreateNotebook
+
+__all__ = ["LANGUAGE", "srcbook"]
+
+LANGUAGE = "typescript"
+
+_LANGUAGES: dict[str, Any] = {"type": "string", "enum": [LANGUAGE, "javascript"]}
+
+
+class CreateSrcbook(CreateNotebook):
+    # Published as specified; whoever knows that there are other languages is not refused them.
+    language: Annotated[str | None, WithJsonSchema(_LANGUAGES)] = Field(default=LANGUAGE, max_length=100)
+
+
+def srcbook(own: Dialect) -> Dialect:
+    """The dialect over these of our own tools."""
+    return replace(own, tools=tuple(_as_specified(definition) for definition in own.tools))
+
+
+def _as_specified(definition: Definition) -> Definition:
+    arguments = CreateSrcbook if definition.arguments is CreateNotebook else definition.arguments
+    if "response_format" in arguments.model_fields:
+        arguments = _answered_as_object(arguments)
+    return replace(definition, arguments=arguments, all_defaults=True)
+
+
+def _answered_as_object(arguments: type[Arguments]) -> type[Arguments]:
+    return create_model(arguments.__name__, __base__=arguments, response_format=(ResponseFormat, "json"))
