@@ -38,6 +38,7 @@ from cellwright.engine.introspection import (
 )
 from cellwright.engine.journal import EventKind
 from cellwright.engine.kernel import SessionKernel
+from cellwright.engine.lineage import lost_with
 from cellwright.engine.placement import refuse_foreign
 from cellwright.engine.records import (
     Artifacts,
@@ -620,6 +621,14 @@ class Session:
     def last_replay(self) -> Replay | None:
         """Its newest replay, running or ended."""
         return self.replays.last
+
+    @property
+    def has_lost_state(self) -> bool:
+        """Whether what ran here went with a kernel, and nothing new has run well since."""
+        record = self.record
+        if record.kernel_id is not None:
+            return bool(record.former)
+        return record.left_by is None and bool(lost_with(record))
 
     async def replay(self, *, upto: str | None = None, timeout_s: float | None = None) -> Replay:
         """Bring back what the session has lost, and wait for the end: see ``start_replay``."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 from mcp import Client
+from mcp.types import CallToolResult, TextContent
 
 from cellwright import Engine
 from cellwright.mcp import McpServer
@@ -133,9 +135,8 @@ async def test_the_activated_notebook_is_each_clients_own(engine: Engine) -> Non
 async def test_a_workflow_of_monadic_chat(engine: Engine) -> None:
     async with speaking(engine, "monadic") as client:
         assert await names(client) == MONADIC | LASTING
-        created = await read(client, "create_jupyter_notebook", filename="math_notebook")
-        full = created.removeprefix("Notebook created: ")
-        assert full.endswith("_math_notebook.ipynb")
+        full = await read(client, "create_jupyter_notebook", filename="math_notebook")
+        assert re.fullmatch(r"math_notebook_\d{8}_\d{6}\.ipynb", full)
         cells = [
             {"cell_type": "markdown", "source": "# Derivatives"},
             {"cell_type": "code", "source": "d = 2\nd * 2"},
@@ -164,6 +165,42 @@ async def test_a_workflow_of_monadic_chat(engine: Engine) -> None:
             "create_and_populate_jupyter_notebook",
             filename="second",
             cells=[{"source": "print('made')"}],
+            new=True,
         )
-        assert "_second.ipynb" in both
+        assert both.startswith("second_2")
         assert "made" in both
+
+
+async def test_monadic_chats_conversation_keeps_its_notebook_and_its_state(engine: Engine) -> None:
+    async with speaking(engine, "monadic") as client:
+        full = await read(client, "create_jupyter_notebook", filename="integrals")
+        await read(client, "add_jupyter_cells", filename=full, cells=[{"source": "kept = 41"}])
+        # The original mistake of its agents: a second notebook for the next cell.
+        again = await client.call_tool("create_jupyter_notebook", {"filename": "integrals"})
+        assert [block.text for block in again.content][1:] == [full]  # type: ignore[union-attr]
+        assert "new=true" in again.content[0].text  # type: ignore[union-attr]
+        populated = {"filename": "more", "cells": [{"source": "1"}]}
+        refused_cells = await client.call_tool("create_and_populate_jupyter_notebook", populated)
+        assert "No cells were added" in refused_cells.content[0].text  # type: ignore[union-attr]
+        # All of a batch, or none of it.
+        many = [{"source": str(number)} for number in range(101)]
+        assert "max_cells" in await refused(client, "add_jupyter_cells", filename=full, cells=many)
+        assert "max_cells" in await refused(
+            client, "create_and_populate_jupyter_notebook", filename="many", cells=many, new=True
+        )
+        session = next(one for one in engine.sessions() if one.path.name == full)
+        assert [cell.source for cell in session.cells] == ["kept = 41"]
+        assert not [one for one in engine.sessions() if one.name.startswith("many_")]
+        # A kernel that is lost, and a session that is deleted.
+        await (await session.execute_code("import os; os._exit(7)")).wait()
+        more = {"filename": full, "cells": [{"source": "kept + 1"}]}
+        assert "\n42" in _texts(await client.call_tool("add_jupyter_cells", more))
+        await session.save()
+        await engine.delete(session.id)
+        found = _texts(await client.call_tool("add_jupyter_cells", {**more, "filename": "integrals"}))
+        assert "opened again from its file" in found
+        assert "\n42" in found
+
+
+def _texts(result: CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
+import anyio
 from pydantic import BeforeValidator, Field
 
 from cellwright.engine import Execution, Session
+from cellwright.errors import UnknownSession
 from cellwright.mcp._arguments import Arguments, Content
 from cellwright.mcp._replies import hint_text, rendered
-from cellwright.mcp._waits import run_and_wait
-from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
+from cellwright.mcp._waits import done_with_progress, run_and_wait
+from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply, untimed
 from cellwright.mcp.dialects._indices import LONG_MS, cell_at
 from cellwright.mcp.dialects.dialect import Dialect
 from cellwright.mcp.outputs import parts_of
-from cellwright.mcp.tools.notebooks import CreateNotebook, notebook_create
-from cellwright.notebook import Cell
+from cellwright.mcp.tools.notebooks import AGENTS_MODE
+from cellwright.notebook import Cell, CellAdded, Document, slug
+from cellwright.notebook.document import add_cell
+from cellwright.notebook.files import create_exclusively
 
 __all__ = ["MONADIC"]
 
@@ -54,12 +60,16 @@ Cells = Annotated[list[NewCell], BeforeValidator(_read_cells), Field(min_length=
 
 class CreateFile(Arguments):
     filename: str = Field(min_length=1, max_length=1_000)
+    new: bool = Field(
+        default=False, description="The user asked for another notebook beside the one there is"
+    )
 
 
 async def create_jupyter_notebook(call: Call, args: CreateFile) -> Reply:
-    """Create a notebook. The reply has the file name to use from now on, with its timestamp."""
-    session = await _create(call, args.filename)
-    return Reply(f"Notebook created: {session.path.name}")
+    """Create a notebook. Replies with the file name to use from now on, with its timestamp; in a conversation that
+    has a notebook with that one's, unless new."""
+    session = (None if args.new else _current(call)) or await _create(call, args.filename)
+    return Reply(session.path.name)
 
 
 class CreateAndPopulate(CreateFile):
@@ -69,18 +79,92 @@ class CreateAndPopulate(CreateFile):
 
 
 async def create_and_populate_jupyter_notebook(call: Call, args: CreateAndPopulate) -> Reply:
-    """Create a notebook with cells and run them, in one call."""
+    """Create a notebook with cells and run them, in one call; in a conversation that has one only if new."""
+    if not args.new and (current := _current(call)) is not None:
+        call.notes.append("No cells were added: add_jupyter_cells adds them to this notebook")
+        return Reply(current.path.name)
+    _changes(Document.new(), args.cells, call)  # refused before anything is made
     session = await _create(call, args.filename)
-    return await _add(
-        call, session, args.cells, run=args.run, before=f"Notebook created: {session.path.name}"
+    return await _add(call, session, args.cells, run=args.run, before=session.path.name)
+
+
+def _current(call: Call) -> Session | None:
+    """The notebook that the client works in, with a note: models forget it, and make a second one for the next cell."""
+    there = {session.id: session for session in call.engine.sessions()}
+    latest = next((one for one in reversed(call.client.sessions) if one in there), None)
+    if latest is None:
+        return None
+    call.notes.append(
+        f"This conversation's notebook is {there[latest].path.name}. Go on in it. Only where the user asked for another "
+        "notebook, repeat the call with new=true"
     )
+    return there[latest]
 
 
 async def _create(call: Call, filename: str) -> Session:
-    created = await notebook_create(call, CreateNotebook(name=filename.removesuffix(".ipynb")))
-    session = call.engine.session((created.data or {})["session_id"])
-    await session.delete_cell("problem")  # this system's cells count from an empty notebook
+    stem = slug(untimed(PurePath(filename).name.removesuffix(".ipynb")))
+    language = call.shared.default_language
+    content = Document.new(language=language).to_bytes()
+    path = await anyio.to_thread.run_sync(_new_file, call.notebooks, stem, content)
+    session = await call.engine.open(path, mode=AGENTS_MODE)
+    call.works_with(session)
+    await session.resume()
     return session
+
+
+def _new_file(directory: Path, stem: str, content: bytes) -> Path:
+    """A file named as this system does; of two in one second the later has the next second's name."""
+    directory.mkdir(parents=True, exist_ok=True)
+    moment = datetime.now().astimezone()
+    while True:
+        path = directory / f"{stem}_{moment:%Y%m%d_%H%M%S}.ipynb"
+        if create_exclusively(path, content):
+            return path
+        moment += timedelta(seconds=1)
+
+
+async def _session(call: Call, filename: str, *, reads: bool = False) -> Session:
+    """The session of a file name; a notebook whose session was deleted is opened again from its file.
+
+    Raises:
+        UnknownSession: there is neither.
+    """
+    try:
+        return call.session(filename, reads=reads)
+    except UnknownSession:
+        path = await anyio.to_thread.run_sync(_file_named, call.notebooks, filename)
+        if path is None:
+            raise
+    session = await call.engine.open(call.path(str(path)), mode=AGENTS_MODE)
+    call.works_with(session)
+    call.notes.append(f"{path.name} was opened again from its file")
+    return session
+
+
+def _file_named(directory: Path, filename: str) -> Path | None:
+    """The one notebook file that is meant, by its whole name or without its time."""
+    name = PurePath(filename).name.removesuffix(".ipynb")
+    if (whole := directory / f"{name}.ipynb").is_file():
+        return whole
+    timed = [path for path in directory.glob("*.ipynb") if untimed(path.stem) == slug(name)]
+    return timed[0] if len(timed) == 1 else None
+
+
+async def _bring_back(call: Call, session: Session) -> None:
+    """Make the state again that the cells before would have left, where no kernel holds it."""
+    if session.has_lost_state:
+        replay = await done_with_progress(call, session.replay)
+        call.notes.append(f"The kernel was lost: {len(replay.redone)} cells ran again first")
+        call.client.generations[session.id] = session.generation
+    elif not session.record.generation and any(cell.runs for cell in session.cells):
+
+        async def run_all() -> None:
+            for execution in await session.execute_all(timeout_s=LONG_MS / 1_000):
+                await execution.wait()
+
+        await done_with_progress(call, run_all)
+        call.notes.append("Its kernel is new: the cells before ran again first")
+        call.client.generations[session.id] = session.generation
 
 
 class AddCells(Arguments):
@@ -92,11 +176,31 @@ class AddCells(Arguments):
 
 async def add_jupyter_cells(call: Call, args: AddCells) -> Reply:
     """Add cells {cell_type, source} at the end and run them."""
-    return await _add(call, call.session(args.filename), args.cells, run=args.run)
+    return await _add(call, await _session(call, args.filename), args.cells, run=args.run)
+
+
+def _changes(document: Document, cells: Sequence[NewCell], call: Call) -> list[CellAdded]:
+    """The changes that add all of these cells.
+
+    Raises:
+        TooManyCells: they do not all fit; then none is added.
+    """
+    grown, changes = document.copy(), []
+    for cell in cells:
+        change = add_cell(grown, cell.cell_type, cell.source, max_cells=call.engine.settings.max_cells)
+        grown.apply(change)
+        changes.append(change)
+    return changes
 
 
 async def _add(call: Call, session: Session, cells: list[NewCell], *, run: bool, before: str = "") -> Reply:
-    added = [await session.add_cell(cell.source, cell.cell_type) for cell in cells]
+    await session.refresh()
+    changes = _changes(session.document, cells, call)
+    if run:
+        await _bring_back(call, session)
+        changes = _changes(session.document, cells, call)  # others may have written meanwhile
+    await session.apply(changes)
+    added = [session.cell(change.cell_id) for change in changes]
     said = f"{len(added)} cells added to {session.path.name} at index {session.document.index(added[0].id)}"
     code = [cell for cell in added if cell.runs]
     if not run or not code:
@@ -118,7 +222,7 @@ class OfCell(Arguments):
 
 async def delete_jupyter_cell(call: Call, args: OfCell) -> Reply:
     """Delete a cell."""
-    session = call.session(args.filename)
+    session = await _session(call, args.filename)
     cell = cell_at(session, args.index)
     await session.delete_cell(cell.id)
     return Reply(f"Cell {args.index} deleted from {session.path.name}; {len(session.document)} are left")
@@ -131,7 +235,7 @@ class UpdateCell(OfCell):
 
 async def update_jupyter_cell(call: Call, args: UpdateCell) -> Reply:
     """Replace a cell's content."""
-    session = call.session(args.filename)
+    session = await _session(call, args.filename)
     cell = cell_at(session, args.index)
     if args.cell_type is None or args.cell_type == cell.kind:
         await session.edit_cell(cell.id, args.content)
@@ -148,7 +252,7 @@ class OfFile(Arguments):
 
 async def get_jupyter_cells_with_results(call: Call, args: OfFile) -> Reply:
     """All cells with their results and errors."""
-    session = call.session(args.filename, reads=True)
+    session = await _session(call, args.filename, reads=True)
     await session.refresh()
     return data_reply({"filename": session.path.name, "cells": _with_results(session)}, call)
 
@@ -193,7 +297,7 @@ class ExecuteAndFix(Arguments):
 
 async def execute_and_fix_jupyter_cells(call: Call, args: ExecuteAndFix) -> Reply:
     """Run all cells; the first that fails is returned with its error, to be mended with update_jupyter_cell."""
-    session = call.session(args.filename)
+    session = await _session(call, args.filename)
 
     async def submit() -> Sequence[Execution]:
         return await session.execute_all(timeout_s=LONG_MS / 1_000)
