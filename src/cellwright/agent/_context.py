@@ -115,6 +115,20 @@ async def as_json(knowledge: Knowledge, session: Session | None, *, max_tokens: 
     ).model_dump()
 
 
+async def status_lines(knowledge: Knowledge, session: Session) -> str:
+    """The notebook's status in a few lines, for the end of an answer that a person reads."""
+    about = await context_of(knowledge, session, max_tokens=_STATUS_TOKENS)
+    cells = sum(cell.runs for cell in session.cells)
+    held = {
+        "Notebook": session.path.name,
+        "Code cells": str(cells),
+        "Modules": ", ".join(about.get("imports", [])),
+        "Functions": ", ".join(about.get("functions", [])),
+        "Variables": ", ".join(about.get("variables", [])),
+    }
+    return "\n".join(["---", *(f"{name}: {value}" for name, value in held.items() if value)])
+
+
 def session_of(engine: Engine, notebook: Notebook | None) -> Session | None:
     """The session of a notebook that a conversation worked in; None where it was deleted."""
     if notebook is None:
@@ -141,6 +155,8 @@ def harmless(text: str, tag: str = TAG) -> str:
 
 
 # What is told ---------------------------------------------------------------------------------------------------------
+
+_STATUS_TOKENS = 120
 
 _NONE_YET = "There is no notebook yet. The first cell makes one, and so does notebook_create."
 

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import anyio
 
 import cellwright
-from cellwright.agent._context import SYSTEM_PROMPT, notebook_of, session_of
+from cellwright.agent._context import SYSTEM_PROMPT, notebook_of, session_of, status_lines
 from cellwright.agent._resources import RunResources, open_resources
 from cellwright.agent.branches import MAIN, Branch, answered, sound
 from cellwright.agent.budgets import Budget, Spending, parse_budget
@@ -42,6 +42,7 @@ from cellwright.engine.records import new_agent_run_id
 from cellwright.errors import AgentError, BudgetSpent, CellwrightError
 from cellwright.mcp.outputs import cell_output_uri
 from cellwright.mcp.server import McpServer
+from cellwright.mcp.tools.notebooks import AGENTS_MODE
 from cellwright.notebook.python_names import names_of
 
 __all__ = ["TRACES", "DataAgent", "ask", "environment_of"]
@@ -151,7 +152,7 @@ class DataAgent:
 
     async def _answered(self, run: Run, conversation: Conversation) -> Outcome:
         history = answered(conversation.history.messages(), SYSTEM_PROMPT)
-        session = self._session(run.question, conversation)
+        session = await self._session(run.question, conversation)
         branch = await run.resources.branch(MAIN, session, history=history)
         try:
             chosen = await self._work(run, branch)
@@ -166,11 +167,18 @@ class DataAgent:
         await conversation.end_run(run.trace.run_id, said, ok=outcome.ok)
         return outcome
 
-    def _session(self, question: Question, conversation: Conversation) -> Session | None:
-        """The notebook to work in: the one that is named, else the conversation's where it is still there."""
+    async def _session(self, question: Question, conversation: Conversation) -> Session | None:
+        """The notebook to work in: the one that is named, else the conversation's, also from its file alone."""
         if question.session_id is not None:
             return self._engine.session(question.session_id)
-        return session_of(self._engine, conversation.history.notebook)
+        notebook = conversation.history.notebook
+        session = session_of(self._engine, notebook)
+        if session is not None or notebook is None or not notebook.path:
+            return session
+        if await anyio.Path(notebook.path).is_file():
+            await self._make_room(1)
+            session = await self._engine.open(notebook.path, mode=AGENTS_MODE)
+        return session
 
     async def _work(self, run: Run, branch: Branch) -> Chosen:
         """Let the pattern work. What stops it is in the branch's report."""
@@ -182,6 +190,7 @@ class DataAgent:
                     step.note, step.session_id = question.text, branch.session_id
                 if branch.session is not None:
                     await run.resources.bring_data(branch.session)
+                    await _bring_back(run, branch.session)
                 chosen = await self._chosen(run, branch)
                 await PATTERNS[chosen.pattern](run, branch, question.text)
         except* TimeoutError:
@@ -201,6 +210,22 @@ class DataAgent:
             run.trace.pattern = chosen.pattern
             step.pattern, step.note = chosen.pattern, f"{chosen.pattern}: {chosen.why}"
         return chosen
+
+
+async def _bring_back(run: Run, session: Session) -> None:
+    """Run the notebook's cells again where no kernel holds what they made: the next cells build on it."""
+    unrun = not session.record.generation and any(cell.runs for cell in session.cells)
+    if session.held_by is not None or session.runs.live or not (session.has_lost_state or unrun):
+        return
+    async with run.trace.step("repair", role="engine", branch=MAIN) as step:
+        step.session_id = session.id
+        if unrun:
+            ran = await session.execute_all()
+            for execution in ran:
+                await execution.wait()
+            step.note = f"The notebook was opened again from its file: {len(ran)} cells ran"
+        else:
+            step.note = f"The kernel was lost: {len((await session.replay()).redone)} cells ran again"
 
 
 def _refuse_unknown_pattern(pattern: str | None) -> None:
@@ -237,8 +262,11 @@ async def closed(run: Run, branch: Branch, chosen: Chosen, conversation_id: str)
         step.session_id = branch.session_id
         step.result, step.failed = (traced.marked, False) if branch.ok else (branch.report, True)
     spending = run.spending
+    status = ""
+    if branch.ok and session is not None and run.chain.row.shows_status:
+        status = f"\n\n{await status_lines(run.resources.knowledge, session)}"
     return Outcome(
-        answer=traced.marked if branch.ok else "",
+        answer=traced.marked + status if branch.ok else "",
         ok=branch.ok,
         run_id=run.trace.run_id,
         conversation_id=conversation_id,

@@ -70,11 +70,32 @@ async def test_a_history_that_is_full_begins_anew_within_a_run(ask: Any, engine:
 async def test_a_notebook_that_was_deleted_is_told_as_lost(ask: Any, engine: Engine) -> None:
     first = await ask("Make a number", Script({"main/act": [run("print(41)"), "It is 41."]}), pattern="react")
     name = engine.session(first.session_id).name
-    await engine.delete(first.session_id)
+    await engine.delete(first.session_id, remove_file=True)
     script = Script({"main/act": ["The notebook of the earlier answer is gone."]})
     await ask("Where is it?", script, conversation_id=first.conversation_id, pattern="react")
     block = re.findall(r"<notebook_state>\n(.*?)</notebook_state>", told(script.prompts[0]), re.DOTALL)[-1]
     assert block.startswith(f"lost: the notebook {name}")
+
+
+async def test_a_lost_kernel_is_run_again_and_a_deleted_sessions_file_opened_by_the_agent(
+    ask: Any, engine: Engine
+) -> None:
+    make = Script({"main/act": [run("x = 41\nprint(x)"), "It is 41."]})
+    first = await ask("Make a number", make, pattern="react")
+    about = {"conversation_id": first.conversation_id, "pattern": "react"}
+    session = engine.session(first.session_id)
+    await session.suspend()
+    second = await ask("One more?", Script({"main/act": [run("print(x + 1)"), "It is 42."]}), **about)
+    assert (second.answer, second.session_id) == ("It is 42.", session.id)
+    await session.save()
+    await engine.delete(session.id)
+    script = Script({"main/act": [run("print(x + 2)"), "It is 43."]})
+    third = await ask("And then?", script.with_row(provider="xai"), **about)
+    assert third.notebook == session.path
+    # What this provider answers ends with the notebook's status, for a person to see.
+    answer, _, status = third.answer.partition("\n\n---\n")
+    assert answer == "It is 43."
+    assert f"Notebook: {session.path.name}\nCode cells: 3\nVariables: x" in status
 
 
 async def test_an_answer_that_names_a_wrong_notebook_is_put_right(ask: Any, engine: Engine) -> None:

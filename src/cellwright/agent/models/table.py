@@ -39,6 +39,9 @@ class Price:
         return paid / _MILLION
 
 
+_WITH_STATUS = frozenset({"xai", "grok-grpc"})
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRow:
     """One model."""
@@ -65,6 +68,11 @@ class ModelRow:
     @property
     def full_name(self) -> str:
         return f"{self.provider}:{self.name}"
+
+    @property
+    def shows_status(self) -> bool:
+        """Whether its answers end with the notebook's status in sight: it keeps to a notebook that it has read of."""
+        return self.provider in _WITH_STATUS
 
 
 def _openai(name: str, price: Price) -> ModelRow:
