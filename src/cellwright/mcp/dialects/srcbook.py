@@ -1,6 +1,6 @@
 """Srcbook's MCP server: our own tools, published and answered as its specification has it.
 
-TypeScript is the language where none is named, every default is in the schemas, and what ran is told as one object.
+TypeScript is the language where none is named, every specified default is in the schemas, and what ran is told as one object.
 """
 
 from __future__ import annotations
@@ -22,6 +22,24 @@ LANGUAGE = "typescript"
 _LANGUAGES: dict[str, Any] = {"type": "string", "enum": [LANGUAGE, "javascript"]}
 
 
+_SPECIFIED = frozenset(
+    {
+        "notebook_create",
+        "notebook_list",
+        "notebook_export",
+        "notebook_import",
+        "cell_add",
+        "cell_execute",
+        "cell_visualize",
+    }
+)
+"""The tools of the specification that have defaults; what can be guessed of ours is not worth its tokens."""
+
+
+_RUNS = frozenset({"cell_execute", "cell_add_and_run", "scratch_run", "execution_wait"})
+"""The tools that answer with what cells put out."""
+
+
 class CreateSrcbook(CreateNotebook):
     # Published as specified; whoever knows that there are other languages is not refused them.
     language: Annotated[str | None, WithJsonSchema(_LANGUAGES)] = Field(default=LANGUAGE, max_length=100)
@@ -34,9 +52,11 @@ def srcbook(own: Dialect) -> Dialect:
 
 def _as_specified(definition: Definition) -> Definition:
     arguments = CreateSrcbook if definition.arguments is CreateNotebook else definition.arguments
-    if "response_format" in arguments.model_fields:
+    if definition.name in _RUNS:
         arguments = _answered_as_object(arguments)
-    return replace(definition, arguments=arguments, all_defaults=True)
+        # Taken, though not published: the specification knows no other form.
+        definition = replace(definition, keeps_back=(*definition.keeps_back, "response_format"))
+    return replace(definition, arguments=arguments, all_defaults=definition.name in _SPECIFIED)
 
 
 def _answered_as_object(arguments: type[Arguments]) -> type[Arguments]:
