@@ -1,7 +1,7 @@
 """Puts settings together from every source, and says what is wrong with them.
 
 From the strongest: flags, ``CELLWRIGHT_*`` variables, the project's ``cellwright.toml``, the user's, a Srcbook-style
-JSON file, the defaults.
+JSON file, jlab-mcp's ``JLAB_MCP_*`` variables, the defaults.
 """
 
 from __future__ import annotations
@@ -23,6 +23,25 @@ from cellwright.settings.modelkeys import MODEL_VARIABLES
 __all__ = ["Problem", "SettingsRefused", "examine_settings", "load_settings"]
 
 _PREFIX = "CELLWRIGHT_"
+
+_JLAB_PREFIX = "JLAB_MCP_"
+
+_JLAB_NAMES = {
+    _JLAB_PREFIX + name.upper(): name
+    for name in (
+        "run_mode",
+        "slurm_partition",
+        "slurm_gres",
+        "slurm_cpus",
+        "slurm_mem",
+        "slurm_time",
+        "slurm_account",
+        "slurm_qos",
+        "slurm_constraint",
+        "slurm_modules",
+    )
+}
+"""What jlab-mcp's variables mean here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +80,9 @@ def load_settings(directory: Path | None = None, **flags: Any) -> Settings:
         raise SettingsRefused(problems)
     values: dict[str, Any] = {"root": directory}
     origins: dict[str, str] = {}
+    for variable, name in _JLAB_NAMES.items():
+        if said_there := os.environ.get(variable):
+            values[name], origins[name] = said_there, variable
     for file in files:
         values |= file.values
         origins |= dict.fromkeys(file.values, str(file.path))
@@ -105,6 +127,8 @@ def _unknown_variables(environment: Mapping[str, str]) -> Iterator[Problem]:
     for variable in sorted(environment):
         if variable.upper().startswith(_PREFIX) and variable.upper() not in (*known, *MODEL_VARIABLES):
             yield Problem(variable, "there is no such setting", _nearest(variable.upper(), known))
+        if variable.upper().startswith(_JLAB_PREFIX) and variable not in _JLAB_NAMES:
+            yield Problem(variable, "has no meaning here", _nearest(variable.upper(), list(_JLAB_NAMES)))
 
 
 def _mistyped(

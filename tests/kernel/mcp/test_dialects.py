@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from mcp import Client
 from mcp.types import CallToolResult, TextContent
 
 from cellwright import Engine
+from cellwright.engine.providers import HostInfo
+from cellwright.hosts.protocol import Resources
 from cellwright.mcp import McpServer
 from tests.kernel.mcp.conftest import PACE, ask, connected, images_of, read, refused, running
 
 pytestmark = pytest.mark.anyio
 
 JLAB = {
-    "start_new_notebook", "start_notebook", "execute_code", "run_cell", "edit_cell", "add_markdown", "edit_markdown",
+    "start_new_notebook", "start_notebook", "restore_notebook", "execute_code", "run_cell", "edit_cell", "add_markdown", "edit_markdown",
     "delete_cell", "interrupt_kernel", "shutdown_session", "execute_scratch", "ping", "check_resources",
 }  # fmt: skip
 JUPYTER = {
@@ -44,7 +47,7 @@ async def names(client: Client) -> set[str]:
     return {tool.name for tool in (await client.list_tools()).tools}
 
 
-async def test_a_workflow_of_jlab_mcp(engine: Engine) -> None:
+async def test_a_workflow_of_jlab_mcp(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     async with speaking(engine, "jlab") as client:
         assert await names(client) == JLAB | LASTING
         assert (await ask(client, "ping"))["status"] == "ok"
@@ -75,6 +78,33 @@ async def test_a_workflow_of_jlab_mcp(engine: Engine) -> None:
         assert again["session_id"] == session
         assert "NameError" in await read(client, "execute_code", session_id=session, code="x")
         assert "There is no cell 9" in await refused(client, "run_cell", session_id=session, cell_index=9)
+        restored = await read(client, "restore_notebook", notebook_path=started["notebook_path"])
+        assert json.loads(restored.partition("\n")[0])["session_id"] == session
+        assert "30" in await read(client, "execute_code", session_id=session, code="x")
+        # What the host tells, be it this machine's or an allocation's.
+        (host,) = [one for one in await engine.hosts.list() if one.name == "local"]
+        assert host.resources is not None
+        assert (started["job_id"], started["hostname"]) == ("local", host.resources.node)
+        allocation = replace(
+            host, name="slurm:gpu-1", job_id=4711, resources=Resources("node7", 8, 1.5, 2**33, 2**30)
+        )
+        monkeypatch.setattr("cellwright.mcp.dialects.jlab._host_of", found(allocation))
+        there = await ask(client, "start_notebook", notebook_path=started["notebook_path"])
+        assert (there["job_id"], there["hostname"]) == ("4711", "node7")
+        resources = await ask(client, "check_resources")
+        assert (resources["job_id"], resources["cpu"]["count"]) == ("4711", 8)
+        assert (resources["memory"]["total_mb"], resources["memory"]["percent_used"]) == (8192, 12.5)
+        status = json.loads((await client.read_resource("jlab-mcp://server/status")).contents[0].text)  # type: ignore[union-attr]
+        assert status["server"] == {"job_id": "4711", "hostname": "node7", "healthy": True}
+
+
+def found(host: HostInfo) -> Callable[..., Awaitable[HostInfo]]:
+    """Tells this host, whatever session is asked about."""
+
+    async def host_of(*_: object) -> HostInfo:
+        return host
+
+    return host_of
 
 
 async def test_a_workflow_of_jupyter_mcp_server(engine: Engine) -> None:

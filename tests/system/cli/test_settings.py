@@ -228,3 +228,25 @@ def test_link_is_told_where_no_browser_can_be_opened(
 ) -> None:
     open_browser("http://127.0.0.1/", tmp_path / "gone" / "open.html")
     assert "open the address above" in capsys.readouterr().err
+
+
+def test_variables_of_jlab_mcp_are_weaker_than_our_own_and_unknown_ones_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {
+        "RUN_MODE": "local",
+        "SLURM_PARTITION": "gpu",
+        "SLURM_CPUS": "8",
+        "SLURM_MODULES": "cuda",
+        "PORTS": "1",
+    }
+    for name, value in said.items():
+        monkeypatch.setenv(f"JLAB_MCP_{name}", value)
+    monkeypatch.setenv("CELLWRIGHT_SLURM_PARTITION", "big")
+    settings = load_settings(tmp_path)
+    assert (settings.run_mode, settings.slurm_partition, settings.slurm_cpus) == ("local", "big", 8)
+    assert settings.slurm_modules == ("cuda",)
+    assert "JLAB_MCP_PORTS" in [problem.where for problem in examine_settings(tmp_path)]
+    monkeypatch.setenv("JLAB_MCP_SLURM_CPUS", "many")
+    with pytest.raises(SettingsRefused, match="JLAB_MCP_SLURM_CPUS"):
+        load_settings(tmp_path)

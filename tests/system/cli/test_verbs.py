@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -225,7 +226,12 @@ def test_a_position_out_of_range_and_an_unknown_cell_leave_the_notebook_as_it_wa
 
 
 def test_the_version_and_help_need_no_daemon(place: Place) -> None:
-    assert place.run("--version").stdout.strip()
+    version = place.run("--version").stdout
+    assert version.strip()
+    as_module = subprocess.run(
+        [sys.executable, "-m", "cellwright", "--version"], capture_output=True, text=True, check=True
+    )
+    assert as_module.stdout == version
     helped = place.run("--help")
     for verb in (
         "new",

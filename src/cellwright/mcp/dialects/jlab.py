@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import tempfile
@@ -14,6 +15,10 @@ import psutil
 from pydantic import Field
 
 from cellwright.engine import Engine, Execution, Session
+from cellwright.engine.hosts import place_name
+from cellwright.engine.placement import LOCAL
+from cellwright.engine.providers import HostInfo
+from cellwright.hosts.protocol import Resources
 from cellwright.mcp._arguments import Arguments, Content, SessionId
 from cellwright.mcp._replies import execution_reply
 from cellwright.mcp._waits import run_and_wait
@@ -46,7 +51,7 @@ async def start_new_notebook(call: Call, args: StartNew) -> Reply:
     created = await notebook_create(call, CreateNotebook(name=args.experiment_name))
     session = call.engine.session((created.data or {})["session_id"])
     await session.delete_cell("problem")  # this system's cells count from an empty notebook
-    return data_reply(_started(session), call)
+    return data_reply(await _started(call.engine, session), call)
 
 
 class StartExisting(Arguments):
@@ -58,12 +63,38 @@ async def start_notebook(call: Call, args: StartExisting) -> Reply:
     opened = await notebook_open(call, OpenNotebook(path=args.notebook_path))
     session = call.engine.session((opened.data or {})["session_id"])
     await session.resume()
-    return data_reply(_started(session), call)
+    return data_reply(await _started(call.engine, session), call)
 
 
-def _started(session: Session) -> dict[str, Any]:
-    where = {"job_id": "local", "hostname": socket.gethostname()}
+async def restore_notebook(call: Call, args: StartExisting) -> Reply:
+    """Open an existing notebook in a new kernel and run all of its cells in order."""
+    opened = await notebook_open(call, OpenNotebook(path=args.notebook_path))
+    session = call.session((opened.data or {})["session_id"])
+    await call.shared.planner.pause(session.id)
+    await session.restart()
+    executed = await cell_execute(call, ExecuteCell(session_id=session.id, cell_id="all", timeout=LONG_MS))
+    started = json.dumps(await _started(call.engine, session), ensure_ascii=False)
+    return Reply(f"{started}\n{executed.text}", executed.images)
+
+
+async def _started(engine: Engine, session: Session) -> dict[str, Any]:
+    where = _job(await _host_of(engine, session))
     return {"session_id": session.id, "notebook_path": str(session.path), **where}
+
+
+async def _host_of(engine: Engine, session: Session | None) -> HostInfo | None:
+    """The host of a session's kernel; without a session the one that the newest kernel is on, else this machine."""
+    if session is None:
+        session = max(engine.sessions("active"), key=lambda one: one.last_active, default=None)
+    name = place_name(session.record) if session is not None else LOCAL
+    return next((one for one in await engine.hosts.list() if one.name == name), None)
+
+
+def _job(host: HostInfo | None) -> dict[str, str]:
+    """The job and the machine that a host is, as this system names them."""
+    job_id = str(host.job_id) if host is not None and host.job_id is not None else LOCAL
+    node = host.resources.node if host is not None and host.resources is not None else socket.gethostname()
+    return {"job_id": job_id, "hostname": node}
 
 
 class ExecuteCode(Arguments):
@@ -191,7 +222,7 @@ async def ping(call: Call, _: Nothing) -> Reply:
         {
             "status": "ok",
             "healthy": True,
-            "hostname": socket.gethostname(),
+            "hostname": _job(await _host_of(call.engine, None))["hostname"],
             "active_sessions": len(kernels),
             "kernels": kernels,
         },
@@ -200,7 +231,10 @@ async def ping(call: Call, _: Nothing) -> Reply:
 
 
 async def check_resources(call: Call, _: Nothing) -> Reply:
-    """CPU, memory and GPU use of this machine."""
+    """CPU, memory and GPU use of the machine or allocation that kernels run on."""
+    host = await _host_of(call.engine, None)
+    if host is not None and host.job_id is not None and host.resources is not None:
+        return data_reply(_allocation(host, host.resources), call)
     memory = psutil.virtual_memory()
     load = psutil.getloadavg()
     megabyte = 1024 * 1024
@@ -217,6 +251,22 @@ async def check_resources(call: Call, _: Nothing) -> Reply:
     return data_reply(found, call)
 
 
+def _allocation(host: HostInfo, has: Resources) -> dict[str, Any]:
+    """The same of an allocation, as its host tells it."""
+    megabyte = 1024 * 1024
+    return {
+        **_job(host),
+        "cpu": {"count": has.cpus, "load_1m": has.load},
+        "memory": {
+            "total_mb": has.memory_bytes // megabyte,
+            "used_mb": has.memory_used // megabyte,
+            "available_mb": (has.memory_bytes - has.memory_used) // megabyte,
+            "percent_used": round(100 * has.memory_used / max(has.memory_bytes, 1), 1),
+        },
+        "gpu": {"error": "The allocation's host does not tell of GPUs: run nvidia-smi with execute_scratch"},
+    }
+
+
 async def _gpus() -> Any:
     program = shutil.which("nvidia-smi")
     if program is None:
@@ -230,13 +280,13 @@ async def _gpus() -> Any:
     return {"error": f"nvidia-smi did not answer within {_GPU_TIMEOUT_S} s"}
 
 
-def status(engine: Engine) -> dict[str, Any]:
+async def status(engine: Engine) -> dict[str, Any]:
     """What the resource ``jlab-mcp://server/status`` tells."""
     sessions = engine.sessions("active")
     listed = {
         session.id: {"kernel_id": session.id, "notebook_path": str(session.path)} for session in sessions
     }
-    server = {"job_id": "local", "hostname": socket.gethostname(), "healthy": True}
+    server = {**_job(await _host_of(engine, None)), "healthy": True}
     return {"server": server, "active_sessions": len(sessions), "sessions": listed}
 
 
@@ -244,6 +294,7 @@ _SESSION = ("session_id",)
 _TOOLS = (
     Definition(start_new_notebook, StartNew, CHANGES),
     Definition(start_notebook, StartExisting, CHANGES),
+    Definition(restore_notebook, StartExisting, CHANGES),
     Definition(execute_code, ExecuteCode, CHANGES, asks_for=_SESSION),
     Definition(run_cell, OfCell, CHANGES, asks_for=_SESSION),
     Definition(edit_cell, EditCell, CHANGES, asks_for=_SESSION),
@@ -261,6 +312,7 @@ JLAB = Dialect(
     _TOOLS,
     (
         "Notebooks with live kernels. start_new_notebook, or start_notebook for a file that is there, gives a session_id; "
+        "restore_notebook opens a file and runs all of it; "
         "execute_code adds a cell and runs it; state lasts between calls. Cells are counted from 0. run_cell and edit_cell "
         "run one again, execute_scratch runs code in a kernel of its own. A long cell returns an execution id: "
         "execution_wait goes on waiting, execution_cancel stops it. shutdown_session only when the user asks for it."
@@ -268,6 +320,7 @@ JLAB = Dialect(
     {
         "notebook_create": "start_new_notebook",
         "notebook_open": "start_notebook",
+        "notebook_replay": "restore_notebook",
         "session_resume": "start_notebook",
         "session_suspend": "shutdown_session",
         "cell_add": "execute_code",
