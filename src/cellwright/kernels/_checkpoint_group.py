@@ -209,16 +209,8 @@ class CheckpointGroup:
             os.close(ready_write)
         exit_output.handed_over()
         line.handed_over()
-        process = KernelProcess(
-            pid,
-            pidfd,
-            status=partial(owner.status_of, born),
-            exit_output=exit_output,
-            group=owner._resources.group,
-            tree=owner,
-        )
         starting_kernel = StartingKernel(
-            process=process,
+            process=owner._process(pid, pidfd, born, exit_output),
             client=KernelClient(connection),
             directory=directory,
             started_by="checkpoint",
@@ -232,6 +224,17 @@ class CheckpointGroup:
         kernel = await owner._bring_up(starting_kernel)
         kernel.lost = (*(frozen.cannot_return or ()), *lost)
         return kernel
+
+    def _process(self, pid: int, pidfd: int, born: int, exit_output: ExitOutput) -> KernelProcess:
+        """A kernel's process here, whose end the sandbox tells by the number that it was born with."""
+        return KernelProcess(
+            pid,
+            pidfd,
+            status=partial(self.status_of, born),
+            exit_output=exit_output,
+            group=self._resources.group,
+            tree=self,
+        )
 
     async def _bring_up(self, starting_kernel: StartingKernel) -> Kernel:
         try:

@@ -103,7 +103,7 @@ async def hint_text(call: Call, session: Session, executions: Sequence[Execution
     if hint is None:
         return []
     install = f" package_install({json.dumps(hint.packages)})" if hint.packages else ""
-    named = bool(install) and "package_install" in call.shared.tools
+    named = bool(install) and "package_install" in call.shared.names.there
     fits = len(hint.line + install) <= MAX_HINT_TOKENS * CHARACTERS_PER_TOKEN
     return [clean(hint.line + (install if named and fits else ""))]
 
