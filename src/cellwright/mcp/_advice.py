@@ -11,7 +11,6 @@ __all__ = ["advice"]
 
 _SHORT_MS = 1_000
 _FENCE = re.compile(r"\s*(```|~~~)")
-_INSTALLS = re.compile(r"^\s*[!%]\s*(?:pip|uv pip|conda|mamba)\b.*\binstall\b", re.MULTILINE)
 _MISSING = re.compile(r"No module named '([\w]+)")
 # A heading, an item of a list, or a sentence: four words and a full stop.
 _PROSE = re.compile(r"^(?:#{1,6} \S|[-*] \w+|\d+\. \w+|(?:[A-Za-z',]+ ){3,}[A-Za-z']+[.:!?]$)", re.MULTILINE)
@@ -33,13 +32,9 @@ def advice(source: str, state: str, error: Mapping[str, Any], *, timeout_ms: int
 def _of_error(source: str, name: str, value: str) -> list[str]:
     if "package_install" in value:  # the error says so itself
         return []
-    if _INSTALLS.search(source):
-        return ["Packages are installed by package_install, not by a command in a cell"]
     if name == "ModuleNotFoundError" and (missing := _MISSING.search(value)):
         call = f"package_install({json.dumps([missing[1]])})"
         return [f"Next call: {call}, which names the approved packages where this is none"]
-    if name == "StdinNotImplementedError":
-        return ["Nobody is there to answer input(): give the value in the code"]
     if name in ("SyntaxError", "IndentationError") and _PROSE.search(source):
         return ["If this is text and not code, add it with cell_add(type='markdown')"]
     return []

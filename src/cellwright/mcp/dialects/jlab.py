@@ -263,7 +263,7 @@ def _allocation(host: HostInfo, has: Resources) -> dict[str, Any]:
             "available_mb": (has.memory_bytes - has.memory_used) // megabyte,
             "percent_used": round(100 * has.memory_used / max(has.memory_bytes, 1), 1),
         },
-        "gpu": {"error": "The allocation's host does not tell of GPUs: run nvidia-smi with execute_scratch"},
+        "gpu": {"error": "The allocation's host does not tell of GPUs"},
     }
 
 
