@@ -1,6 +1,6 @@
 """Says whether two runs of one cell put out the same, and where not. Pure.
 
-What no two runs have in common is masked first (see ``comparison``). Numbers with a fraction may differ by a relative
+What no two runs have in common is masked first. Numbers with a fraction may differ by a relative
 tolerance; whole numbers may not. What is written to one stream is one text, however it was cut into pieces; displays
 keep their order. ``docs/guides/replay.md`` says the same to users. It neither runs anything nor knows what is to be
 done about a difference.
