@@ -1,6 +1,6 @@
 """The life of a kernel on a Jupyter server: what ends it, what is told then, and what is done about it there.
 
-There is no process of ours to signal. That it lives is asked by ``rest`` every few seconds and heard over ``channels``.
+There is no process of ours to signal. That it lives is asked by ``_rest`` every few seconds and heard over ``_channels``.
 """
 
 from __future__ import annotations

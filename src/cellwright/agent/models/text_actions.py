@@ -2,7 +2,7 @@
 
 Pure. What was called and what came of it is told as plain turns, message by message, so that a longer history begins
 with the text of a shorter one. One action a reply: the first. What a model writes after it was written before anything
-had run, and is left out. How a reply is searched for an action is in ``action_parser``.
+had run, and is left out. How a reply is searched for an action is in ``_action_parser``.
 """
 
 from __future__ import annotations
