@@ -6,6 +6,7 @@ pictures, PDF and files beside a page need no second way through it.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -187,7 +188,7 @@ def import_notebook(
     )
     show_data(data, data["session_id"], as_json=as_json)
     if wanted := data.get("dependencies"):
-        note(f"it needs packages: `cellwright packages add {data['session_id']} {' '.join(wanted)}`")
+        note(f"it needs packages: `cellwright packages add {data['session_id']} {shlex.join(wanted)}`")
 
 
 def _imported(file: Path, form: str | None) -> Imported:

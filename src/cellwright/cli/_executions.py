@@ -305,9 +305,6 @@ def _show(run: dict[str, Any]) -> None:
     if run.get("stderr"):
         typer.echo(run["stderr"], err=True, nl=False)
     _show_error(run)
-    for told in (run.get("note"), *_of_the_kernel(run)):
-        if told:
-            typer.echo(f"note: {in_commands(told)}", err=True)
 
 
 def _show_error(run: dict[str, Any]) -> None:

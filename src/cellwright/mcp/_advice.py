@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,9 +10,8 @@ __all__ = ["advice"]
 
 _SHORT_MS = 1_000
 _FENCE = re.compile(r"\s*(```|~~~)")
-_MISSING = re.compile(r"No module named '([\w]+)")
-# A heading, an item of a list, or a sentence: four words and a full stop.
-_PROSE = re.compile(r"^(?:#{1,6} \S|[-*] \w+|\d+\. \w+|(?:[A-Za-z',]+ ){3,}[A-Za-z']+[.:!?]$)", re.MULTILINE)
+# An item of a list, or a sentence: four words and a full stop. A heading would be a comment.
+_PROSE = re.compile(r"^(?:[-*] \w+|\d+\. \w+|(?:[A-Za-z',]+ ){3,}[A-Za-z']+[.:!?]$)", re.MULTILINE)
 
 
 def advice(source: str, state: str, error: Mapping[str, Any], *, timeout_ms: int | None) -> list[str]:
@@ -26,15 +24,6 @@ def advice(source: str, state: str, error: Mapping[str, Any], *, timeout_ms: int
         ]
     if _FENCE.match(source):
         return ["The code begins with a Markdown fence. Next call: cell_update with the code alone"]
-    return _of_error(source, str(error.get("ename")), str(error.get("evalue")))
-
-
-def _of_error(source: str, name: str, value: str) -> list[str]:
-    if "package_install" in value:  # the error says so itself
-        return []
-    if name == "ModuleNotFoundError" and (missing := _MISSING.search(value)):
-        call = f"package_install({json.dumps([missing[1]])})"
-        return [f"Next call: {call}, which names the approved packages where this is none"]
-    if name in ("SyntaxError", "IndentationError") and _PROSE.search(source):
+    if error.get("ename") in ("SyntaxError", "IndentationError") and _PROSE.search(source):
         return ["If this is text and not code, add it with cell_add(type='markdown')"]
     return []

@@ -78,7 +78,7 @@ async def execution_reply(
             say=call.shared.names.say,
         )
         found |= _files_json(executions)
-        if (hint := await _hint(call, session, executions)) is not None:
+        if (hint := await _hint(call, session, _failed(executions))) is not None:
             found["hint"] = hint.as_json()
         if news := _news(call, session, known, executions):
             found["context"] = news
@@ -99,18 +99,24 @@ async def execution_reply(
 
 async def hint_text(call: Call, session: Session, executions: Sequence[Execution]) -> list[str]:
     """What the fixers say of the execution that failed: a line, or none."""
-    hint = await _hint(call, session, executions)
-    if hint is None:
+    failed = _failed(executions)
+    hint = await _hint(call, session, failed)
+    if failed is None or hint is None:
         return []
     install = f" package_install({json.dumps(hint.packages)})" if hint.packages else ""
-    named = bool(install) and "package_install" in call.shared.names.there
+    # The kernel may have said so in the error itself.
+    said = "package_install" in str((failed.error or {}).get("evalue"))
+    named = bool(install) and not said and "package_install" in call.shared.names.there
     fits = len(hint.line + install) <= MAX_HINT_TOKENS * CHARACTERS_PER_TOKEN
     return [clean(hint.line + (install if named and fits else ""))]
 
 
-async def _hint(call: Call, session: Session, executions: Sequence[Execution]) -> Hint | None:
-    failed = next((execution for execution in reversed(executions) if execution.state == "error"), None)
+async def _hint(call: Call, session: Session, failed: Execution | None) -> Hint | None:
     return await hints_of(call.engine).of(session, failed) if failed is not None else None
+
+
+def _failed(executions: Sequence[Execution]) -> Execution | None:
+    return next((execution for execution in reversed(executions) if execution.state == "error"), None)
 
 
 async def rendered(

@@ -178,7 +178,7 @@ async def _run_reply(
     for run in executions:
         if run.state in ("error", "timeout"):
             said = advice(run.record.source, run.state, run.error or {}, timeout_ms=args.timeout)
-            call.notes.extend(said)
+            call.notes.extend(filter(None, map(call.shared.names.say, said)))
     return await execution_reply(
         call,
         session,

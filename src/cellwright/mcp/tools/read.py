@@ -25,6 +25,7 @@ from cellwright.mcp.tools.notebooks import AGENTS_MODE, about_session
 from cellwright.notebook import Cell, Document, DocumentReplaced, write_atomically
 from cellwright.notebook.document import comments_of
 from cellwright.notebook.languages import notebook_language, notebook_package
+from cellwright.sandbox.npm import SCHEME, NpmRequest
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, cut_tail, share
 
 __all__ = ["READING_TOOLS", "dependencies_of", "exported", "outline", "section"]
@@ -34,8 +35,6 @@ _EXPORT_TOKENS = 10_000
 
 # As much as one call of package_install takes.
 _MOST_DEPENDENCIES = 50
-
-_version = re.compile(r"[~^]?\d[A-Za-z0-9.+-]*", re.ASCII)
 
 WritableFormat: TypeAlias = Literal[
     "json", "markdown", "html", "pdf", "ipynb", "src.md", "myst", "percent", "script"
@@ -262,13 +261,17 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
 
 
 def dependencies_of(document: Document) -> list[str]:
-    """The packages that a Srcbook's package.json asks for, as ``package_install`` takes them."""
+    """The packages that a Srcbook's package.json asks for, as ``package_install`` takes them; none that is no name.
+
+    Agents and people read them as a command to give.
+    """
     named = (notebook_package(document) or {}).get("dependencies")
     found = named.items() if isinstance(named, dict) else ()
-    return [
-        f"{name}@{version}" if _version.fullmatch(str(version)) else name
+    requests = [
+        NpmRequest.parse(f"{name}@{version}") or NpmRequest.parse(name)
         for name, version in list(found)[:_MOST_DEPENDENCIES]
     ]
+    return [str(request).removeprefix(SCHEME) for request in requests if request is not None]
 
 
 READING_TOOLS = (
