@@ -16,6 +16,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,12 +24,17 @@ __all__ = ["PackageAdvice", "PackageNotInstalled", "run_command"]
 
 READ_BYTES = 1 << 16
 
-# How long a command's output is waited for once the command has ended: what it left running may hold it open.
-QUIET_MS = 100
+# How long a command's output is read on once the command has ended: what it left running may hold it open.
+QUIET_S = 0.1
 
 STOP_GRACE_S = 1.0
 
-_SEPARATORS = re.compile(r"(&&|\|\||;|\n)")
+# What stands between two commands, but in no quotes.
+_SEPARATORS = re.compile(
+    r"""((?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^'"\\;\n&|]|&(?!&)|\|(?!\|))+)|(&&|\|\||;|\n)""", re.DOTALL
+)
+
+_HERE_DOCUMENT = "<<"
 
 _INSTALLERS = re.compile(
     r"\s*(?:sudo\s+)?(?:(?:'[^']*/|\S*/)?python[\d.]*'?\s+-m\s+)?(?:\S*/)?(?:uv\s+)?(?:pip[\d.]*|conda|mamba|micromamba|uv)\s+"
@@ -71,11 +77,15 @@ class PackageAdvice:
         Raises:
             PackageNotInstalled: it installs something else.
         """
-        if self.approved is None:
+        parts = list(_SEPARATORS.finditer(command))
+        # Of what is quoted in a way that is not understood here, nothing is said.
+        if (
+            self.approved is None
+            or _HERE_DOCUMENT in command
+            or sum(len(part[0]) for part in parts) < len(command)
+        ):
             return command
-        parts = _SEPARATORS.split(command)
-        # Every second one separates two commands.
-        return "".join(part if place % 2 else _checked(part) for place, part in enumerate(parts))
+        return "".join(_checked(part[1]) if part[1] else part[0] for part in parts)
 
 
 def _checked(command: str) -> str:
@@ -124,7 +134,8 @@ def _installed(requirement: str) -> str | None:
         version = importlib.metadata.version(wanted.name)
     except (InvalidRequirement, importlib.metadata.PackageNotFoundError):
         return None
-    if wanted.url or not wanted.specifier.contains(version, prereleases=True):
+    # What an extra brings is not looked at.
+    if wanted.url or wanted.extras or not wanted.specifier.contains(version, prereleases=True):
         return None
     return f"{wanted.name} {version}"
 
@@ -157,10 +168,11 @@ def _show(process: subprocess.Popen[bytes]) -> None:
     with out:
         poller = select.poll()
         poller.register(out, select.POLLIN)
-        while True:
-            if not poller.poll(QUIET_MS):
-                if process.poll() is not None:
-                    break
+        ended_at: float | None = None
+        while ended_at is None or time.monotonic() < ended_at + QUIET_S:
+            if ended_at is None and process.poll() is not None:
+                ended_at = time.monotonic()
+            if not poller.poll(QUIET_S * 1_000):
                 continue
             chunk = os.read(out.fileno(), READ_BYTES)
             sys.stdout.write(decoder.decode(chunk, final=not chunk))

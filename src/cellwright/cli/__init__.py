@@ -11,6 +11,9 @@ import sys
 
 __all__ = ["main"]
 
+# They go on when whoever started them has read where they listen.
+_LISTENING = ("serve", "ui", "lab")
+
 
 def main() -> None:
     # The process's end frees all there is; looking for garbage first would take half a second of every command.
@@ -23,5 +26,6 @@ def main() -> None:
     from cellwright.cli._closed_pipe import end_with_reader  # see above
     from cellwright.cli._commands import app, narrowed  # see above
 
-    end_with_reader()
+    if not arguments or arguments[0] not in _LISTENING:
+        end_with_reader()
     narrowed(app, arguments)()

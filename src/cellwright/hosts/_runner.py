@@ -224,7 +224,9 @@ class KernelRunner:
         if self.watch is None:
             return
         hit = await anyio.to_thread.run_sync(self.watch.look)
-        while hit is not None and hit.of_memory and self.ring is not None:
+        # A group has ended something by then: what its checkpoints would free comes too late.
+        is_watched = not self.kernel.process.in_group
+        while hit is not None and hit.of_memory and is_watched and self.ring is not None:
             gone = await self.ring.drop_oldest()
             if gone is None:
                 break

@@ -29,6 +29,7 @@ from cellwright.kernels._resources import LISTENED, Connection, KernelResources,
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.kernel import Kernel, OutputLimits, StartingKernel
 from cellwright.kernels.processes import ExitOutput, KernelProcess, expected_child
+from cellwright.sandbox.cgroups import Group
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.proxy import PROXY_SOCKET
 from cellwright.sandbox.workspace import Workspace, needs_own_fork
@@ -98,6 +99,16 @@ class CheckpointGroup:
     def directory(self) -> Path:
         """Where the sandbox is built, with a directory for each kernel after the first."""
         return self._resources.directory
+
+    @property
+    def cgroup(self) -> Group | None:
+        """The cgroup that holds the sandbox; one that grew below another is in that one's."""
+        return self._resources.group or (self._above.cgroup if self._above is not None else None)
+
+    @property
+    def shares_group(self) -> bool:
+        """Whether kernels of sandboxes above or below are in the same cgroup."""
+        return self._above is not None or bool(self._below)
 
     # Checkpoints -------------------------------------------------------------------------------------------------
 
@@ -232,7 +243,7 @@ class CheckpointGroup:
             pidfd,
             status=partial(self.status_of, born),
             exit_output=exit_output,
-            group=self._resources.group,
+            group=self.cgroup,
             tree=self,
         )
 

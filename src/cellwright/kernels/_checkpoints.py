@@ -24,9 +24,10 @@ __all__ = ["Frozen", "KernelChannel", "private_bytes"]
 
 PACKET_BYTES = 1 << 16
 FREEZE_TIMEOUT_S = 60.0
-# Where memory runs out, the system ends kernels and what they started, before their checkpoints and before the host.
-_KERNEL_OOM_SCORE = 1000
-_CHECKPOINT_OOM_SCORE = 0
+# Where memory runs out, the system ends kernels and what they started before their checkpoints and the host, which count
+# as if they had this many thousandths of it less. More, and it would end idle kernels before who took the memory.
+_KERNEL_OOM_MORE = 100
+_MOST_OOM_SCORE = 1000
 _CREDENTIALS = struct.Struct("3i")
 # No room for descriptors: a kernel has none to give, and what it sends anyway the system closes.
 _ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size)
@@ -55,7 +56,7 @@ class KernelChannel:
         """Wait for the kernel's first word, which tells its number."""
         try:
             self.pid = (await _receive(self._mine)).sender
-            _set_oom_score(self.pid, _KERNEL_OOM_SCORE)
+            _set_oom_score(self.pid, _KERNEL_OOM_MORE)
         except KernelStartError:
             # Its end is noticed and explained by whoever watches the process.
             await anyio.sleep_forever()
@@ -125,7 +126,7 @@ class Frozen:
             # Should it have ended, its number may be that of somebody who must not be ended with it.
             if self.pid in processes():
                 self._pidfd = pidfd
-                _set_oom_score(self.pid, _CHECKPOINT_OOM_SCORE)
+                _set_oom_score(self.pid, 0)
                 return
             os.close(pidfd)
         raise KernelStartError("The kernel's checkpoint has ended")
@@ -219,10 +220,11 @@ def private_bytes(pid: int) -> int:
     return found
 
 
-def _set_oom_score(pid: int, score: int) -> None:
-    """Say how soon a process is ended where memory runs out."""
+def _set_oom_score(pid: int, more: int) -> None:
+    """Say how much sooner than this process another is ended where memory runs out; sooner is never refused, later is."""
     with contextlib.suppress(OSError):  # it has ended, or the system keeps that to itself
-        Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
+        own = int(Path("/proc/self/oom_score_adj").read_text())
+        Path(f"/proc/{pid}/oom_score_adj").write_text(str(min(own + more, _MOST_OOM_SCORE)))
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:

@@ -289,6 +289,11 @@ class Tree(Protocol):
         """End those that are the kernel's and its code's."""
         ...
 
+    @property
+    def shares_group(self) -> bool:
+        """Whether other kernels than this one are in its group."""
+        ...
+
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -374,7 +379,7 @@ class KernelProcess(Lifetime):
         self._end_reported.set()
 
     def _limit_behind(self, status: int | None) -> LimitHit | None:
-        hit = self.group_limit(status)
+        hit = self._behind_group(status)
         if hit is None and self.shared_limit is not None:
             hit = self.shared_limit(status)
         if hit is not None or status is None or status >= 0 or self.policy is None:
@@ -386,9 +391,16 @@ class KernelProcess(Lifetime):
         """Whether a group of its own keeps its limits."""
         return self._group is not None
 
-    def group_limit(self, status: int | None = None) -> LimitHit | None:
-        """The limit by which its group ended it, or something that it started."""
-        if self._group is None:
+    def group_limit(self) -> LimitHit | None:
+        """The limit by which its group ended something that it started; None where that may have been another's."""
+        return self._behind_group(None) if not self._shares_group else None
+
+    @property
+    def _shares_group(self) -> bool:
+        return self._tree is not None and self._tree.shares_group
+
+    def _behind_group(self, status: int | None) -> LimitHit | None:
+        if self._group is None or (self._shares_group and status != -signal.SIGKILL):
             return None
         return self._group.limit_behind(status, self._group_kills_before)
 

@@ -44,7 +44,7 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
     "a language as type": ("cell_add", {"content": "1", "type": "python"}, "'code' or 'markdown'"),
     "base64": ("cell_add_and_run", {"content": "1", "response_format": "base64"}, "'text' or 'json'"),
     "input()": ("cell_add_and_run", {"content": "input('name? ')"}, "input"),
-    "a missing module": ("cell_add_and_run", {"content": "import seaborn"}, "approve it, or do without"),
+    "a missing module": ("cell_add_and_run", {"content": "import seaborn"}, "package_install"),
     "!pip": ("cell_add_and_run", {"content": "!pip install seaborn"}, "package_install"),
     "huge code": ("cell_add_and_run", {"content": HUGE}, "at most"),
     "a file that is not there": ("notebook_open", {"path": "missing.ipynb"}, "Check the path, or create it"),

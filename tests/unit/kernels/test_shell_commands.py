@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cellwright.sandbox.approved_packages import ApprovedList
-from cellwright_kernel._shell_commands import PackageAdvice, PackageNotInstalled
+from cellwright_kernel._shell_commands import PackageAdvice, PackageNotInstalled, run_command
 
 
 def advice() -> PackageAdvice:
@@ -24,6 +24,8 @@ def advice() -> PackageAdvice:
         ("conda install -y -c conda-forge no-such", '["no-such"]'),
         ("uv add no-such", '["no-such"]'),
         ("pip install -r requirements.txt", '["NAME"]'),
+        ("pip install 'pytest[dev]'", '["pytest[dev]"]'),
+        ("echo 'a;b' && pip install no-such", '["no-such"]'),
         ("pip install git+https://a/b", '["git+https://a/b"]'),
     ],
 )
@@ -39,7 +41,19 @@ def test_what_is_installed_already_is_said_and_the_rest_of_the_command_runs() ->
     left = advice().without_installs("pip install -q pytest 'pytest>1'; ls")
     assert "Requirement already satisfied: pytest " in left
     assert left.endswith("; ls")
-    for other in ("pip list", "echo pip install x", "pip show seaborn", "grep install pip"):
+    quoted = (
+        "printf 'update && pip install x\\n' > Dockerfile",
+        'grep "x; pip install y" .',
+        "cat << END\npip install x\nEND",
+    )
+    for other in (
+        "pip list",
+        "echo pip install x",
+        "pip show seaborn",
+        "grep install pip",
+        *quoted,
+        "echo 'open; pip",
+    ):
         assert advice().without_installs(other) == other
 
 
@@ -63,3 +77,10 @@ def test_other_errors_stay_as_they_are() -> None:
         before = str(error)
         advice().add_to(error)
         assert str(error) == before
+
+
+def test_a_command_has_ended_though_what_it_left_running_goes_on_writing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command("(while echo still here; do sleep 0.01; done) & echo done") == 0
+    assert "done" in capsys.readouterr().out
