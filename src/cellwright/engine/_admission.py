@@ -46,8 +46,12 @@ class Admission:
             raise self._refusal()
 
     @asynccontextmanager
-    async def of(self, record: SessionRecord, *, spare: Collection[str] = ()) -> AsyncIterator[None]:
+    async def of(
+        self, record: SessionRecord, *, spare: Collection[str] = (), suspends: bool = True
+    ) -> AsyncIterator[None]:
         """Count a session as active while its kernel starts; the sessions ``spare`` do not make room for it.
+
+        With ``suspends`` false none does: it has a kernel only where there is room.
 
         Raises:
             TooManySessions: the limit is reached, and no session can make room.
@@ -57,6 +61,8 @@ class Admission:
             return
         async with self._deciding:
             while self._missing((record.id,)) > 0:
+                if not suspends:
+                    raise self._refusal("none is to make room for a trial")
                 await self._make_room((record.id, *spare))
             self._starting.add(record.id)
         try:
@@ -88,8 +94,8 @@ class Admission:
         idle = [one for one in self._active() if one.is_idle and one.id not in (*but, *self._starting)]
         return sorted(idle, key=lambda one: one.last_active)
 
-    def _refusal(self) -> TooManySessions:
-        why = "each of them is at work" if self._suspends else "when_full is 'refuse'"
+    def _refusal(self, why: str | None = None) -> TooManySessions:
+        why = why or ("each of them is at work" if self._suspends else "when_full is 'refuse'")
         return TooManySessions(
             f"As many sessions are active as the setting max_sessions allows, {self._limit}, and {why}",
             hint="Suspend or delete one, or raise CELLWRIGHT_MAX_SESSIONS",

@@ -83,12 +83,17 @@ class Branches:
 
     # Growing -----------------------------------------------------------------------------------------------------
 
-    async def grow(self, origin: Session, checkpoint: str | None, count: int) -> list[Branch]:
+    async def grow(
+        self, origin: Session, checkpoint: str | None, count: int, *, trial: bool = False
+    ) -> list[Branch]:
         """Sessions of their own from a checkpoint, or from the state that there is now.
+
+        For a ``trial`` nothing is replayed, and no session suspended.
 
         Raises:
             UnknownCheckpoint: it is not kept.
             KernelBusy: there is no such state while a cell runs.
+            KernelError: a trial cannot go on from the checkpoint.
         """
         if not 1 <= count <= MOST_BRANCHES:
             raise LimitReached(
@@ -104,21 +109,20 @@ class Branches:
             except CheckpointRefused as refusal:
                 reason = refusal.message
         try:
-            return [
-                branch for branch in await self._grow_all(origin, kept, reason, count) if branch is not None
-            ]
+            grown = await self._grow_all(origin, kept, reason, count, trial=trial)
+            return [branch for branch in grown if branch is not None]
         finally:
             if checkpoint is None and kept is not None:
                 with suppress(CellwrightError):  # it went with its kernel
                     await origin.drop_checkpoint(kept.id)
 
     async def _grow_all(
-        self, origin: Session, kept: CheckpointRecord | None, reason: str | None, count: int
+        self, origin: Session, kept: CheckpointRecord | None, reason: str | None, count: int, *, trial: bool
     ) -> list[Branch | None]:
         grown: list[Branch | None] = [None] * count
 
         async def grow_one(place: int) -> None:
-            grown[place] = await self._grow_one(origin, kept, reason)
+            grown[place] = await self._grow_one(origin, kept, reason, trial=trial)
 
         failures: list[CellwrightError] = []
         try:
@@ -134,18 +138,23 @@ class Branches:
             raise failures[0]
         return grown
 
-    async def _grow_one(self, origin: Session, kept: CheckpointRecord | None, reason: str | None) -> Branch:
+    async def _grow_one(
+        self, origin: Session, kept: CheckpointRecord | None, reason: str | None, *, trial: bool
+    ) -> Branch:
         with anyio.CancelScope(shield=True):  # one that is half begun would be nobody's to remove
             session = await self._enter(self._new_record(origin, kept), origin)
         try:
             try:
                 # Neither what it grows from nor what grows beside it makes room for it.
                 spare = [one.id for one in self._sessions.values() if one.record.branch_of == origin.id]
-                async with self._services.admit(session.record, spare=(origin.id, *spare)):
+                admitted = self._services.admit(session.record, spare=(origin.id, *spare), suspends=not trial)
+                async with admitted:
                     if kept is not None:
                         try:
                             return await self._by_checkpoint(origin, session, kept)
                         except KernelError as error:
+                            if trial:
+                                raise
                             reason = error.message
                     # Without a sandbox that shows it elsewhere, its folder is where it lies.
                     session.context.record = replace(session.record, seen_at=None)

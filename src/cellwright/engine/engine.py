@@ -308,6 +308,17 @@ class Engine:
         """
         return await self._branches.grow(self.session(session_id), checkpoint, count)
 
+    async def branch_for_trial(self, session_id: str, checkpoint: str) -> Session:
+        """A branch that costs nobody else anything: by the checkpoint alone, in room that is free.
+
+        Raises:
+            UnknownCheckpoint: it is not kept.
+            KernelError: the checkpoint cannot go on as a second kernel; nothing is replayed instead.
+            TooManySessions: as many sessions are active as ``max_sessions`` allows; none is suspended.
+        """
+        [branch] = await self._branches.grow(self.session(session_id), checkpoint, 1, trial=True)
+        return branch.session
+
     async def adopt(self, session_id: str, *, keep_others: bool = False) -> Adopted:
         """Let a branch's cells, files and kernel become those of the session it was grown from.
 
@@ -491,10 +502,10 @@ class Engine:
         return session_id
 
     def _admit(
-        self, record: SessionRecord, *, spare: Collection[str] = ()
+        self, record: SessionRecord, *, spare: Collection[str] = (), suspends: bool = True
     ) -> AbstractAsyncContextManager[None]:
         self.session(record.id)  # one that was deleted gets no kernel any more
-        return self._admission.of(record, spare=spare)
+        return self._admission.of(record, spare=spare, suspends=suspends)
 
     # Taking up where an engine stopped ---------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Tries what fixers only suggest: each candidate in a branch from before the step, against the step's checks.
 
 The one candidate after which the checks hold is certain. Where several hold, or the checks hold without any, nobody
-knows which was meant, and it stays a suggestion.
+knows which was meant, and it stays a suggestion; so it does where a branch would cost others their kernel, or a replay.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ async def _branch(engine: Engine, session: Session, checkpoint: str) -> AsyncIte
     try:
         # Shielded: a branch that is half grown would be nobody's to remove.
         with anyio.CancelScope(shield=True):
-            grown += [one.session for one in await engine.branch(session.id, checkpoint=checkpoint)]
+            grown.append(await engine.branch_for_trial(session.id, checkpoint))
         yield grown[0]
     finally:
         with anyio.CancelScope(shield=True), suppress(CellwrightError):

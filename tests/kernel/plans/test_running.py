@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from cellwright import Engine, Session
+from cellwright.engine._branches import Branches
 from cellwright.engine.introspection import recorded_inputs
-from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
+from cellwright.errors import CheckpointRefused, PlanBusy, PlanError, TooManyCells, UnknownPlan
 from cellwright.notebook import CellAdded, read_notebook
 from cellwright.plans import Check, Failure, Outline, Plan, Planner, Proposal, TodoOutline
 from cellwright.plans._cells import keeping_changes
@@ -15,6 +16,7 @@ from cellwright.plans._machine import Begun, WriteCell, advance
 from cellwright.plans.model import plan_of
 from cellwright.plans.reports import plan_json, summary_text
 from tests.conftest import Require
+from tests.kernel.engine.conftest import OpenEngine
 
 pytestmark = pytest.mark.anyio
 
@@ -161,6 +163,33 @@ async def test_a_candidate_that_the_check_does_not_single_out_is_only_suggested(
     assert session.cell(plan.todos[1].id).source == code
     assert plan.report is not None
     assert says in plan.report.suggestion
+
+
+async def test_a_trial_suspends_nobody_and_replays_nothing(
+    open_here: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise CheckpointRefused("not here")
+
+    async def run_steps(engine: Engine) -> Plan:
+        steps = (TodoOutline("setup", SETUP), checked("last = items[3]", "last == 30"))
+        planner, session = await planned(engine, Outline("candidates", steps))
+        return await run(planner, session)
+
+    async with open_here(max_sessions=2) as engine:
+        beside = await engine.create("beside")
+        plan = await run_steps(engine)
+        assert (plan.phase, beside.state, len(engine.sessions())) == ("stopped", "active", 2)
+        assert plan.report is not None
+        assert "has 3 elements" in plan.report.suggestion
+        monkeypatch.setattr(Branches, "_by_checkpoint", refuse)
+        for session in engine.sessions("active"):
+            await session.suspend()
+        assert ((await run_steps(engine)).phase, len(engine.sessions())) == ("stopped", 3)
+        monkeypatch.undo()
+        for session in engine.sessions("active"):
+            await session.suspend()
+        assert (await run_steps(engine)).phase == "succeeded"
 
 
 async def test_a_certain_fix_runs_from_the_state_before_the_cell_and_is_recorded(engine: Engine) -> None:
