@@ -152,10 +152,10 @@ class DataAgent:
 
     async def _answered(self, run: Run, conversation: Conversation) -> Outcome:
         history = answered(conversation.history.messages(), SYSTEM_PROMPT)
-        session = await self._session(run.question, conversation)
+        session, reopened = await self._session(run.question, conversation)
         branch = await run.resources.branch(MAIN, session, history=history)
         try:
-            chosen = await self._work(run, branch)
+            chosen = await self._work(run, branch, reopened=reopened)
             # Somebody may have deleted it meanwhile: then there is nothing to look at any more.
             branch.session = session_of(self._engine, run.notebook(branch))
             outcome = await closed(run, branch, chosen, conversation.id)
@@ -167,20 +167,25 @@ class DataAgent:
         await conversation.end_run(run.trace.run_id, said, ok=outcome.ok)
         return outcome
 
-    async def _session(self, question: Question, conversation: Conversation) -> Session | None:
-        """The notebook to work in: the one that is named, else the conversation's, also from its file alone."""
+    async def _session(self, question: Question, conversation: Conversation) -> tuple[Session | None, bool]:
+        """The notebook to work in, and whether a session was made for it here, from its file alone.
+
+        It is the one that the question names, else the conversation's.
+        """
         if question.session_id is not None:
-            return self._engine.session(question.session_id)
+            return self._engine.session(question.session_id), False
         notebook = conversation.history.notebook
         session = session_of(self._engine, notebook)
         if session is not None or notebook is None or not notebook.path:
-            return session
-        if await anyio.Path(notebook.path).is_file():
-            await self._make_room(1)
-            session = await self._engine.open(notebook.path, mode=AGENTS_MODE)
-        return session
+            return session, False
+        if not await anyio.Path(notebook.path).is_file():
+            return None, False
+        await self._make_room(1)
+        there = {one.id for one in self._engine.sessions()}
+        session = await self._engine.open(notebook.path, mode=AGENTS_MODE)
+        return session, session.id not in there
 
-    async def _work(self, run: Run, branch: Branch) -> Chosen:
+    async def _work(self, run: Run, branch: Branch, *, reopened: bool) -> Chosen:
         """Let the pattern work. What stops it is in the branch's report."""
         question = run.question
         chosen = Chosen("react", "nothing was chosen yet")
@@ -190,7 +195,7 @@ class DataAgent:
                     step.note, step.session_id = question.text, branch.session_id
                 if branch.session is not None:
                     await run.resources.bring_data(branch.session)
-                    await _bring_back(run, branch.session)
+                    await _bring_back(run, branch.session, reopened=reopened)
                 chosen = await self._chosen(run, branch)
                 await PATTERNS[chosen.pattern](run, branch, question.text)
         except* TimeoutError:
@@ -212,9 +217,12 @@ class DataAgent:
         return chosen
 
 
-async def _bring_back(run: Run, session: Session) -> None:
-    """Run the notebook's cells again where no kernel holds what they made: the next cells build on it."""
-    unrun = not session.record.generation and any(cell.runs for cell in session.cells)
+async def _bring_back(run: Run, session: Session, *, reopened: bool) -> None:
+    """Run the notebook's cells again where no kernel holds what they made: the next cells build on it.
+
+    Those of a session that somebody else opened and did not run stay as they are.
+    """
+    unrun = reopened and not session.record.generation and any(cell.runs for cell in session.cells)
     if session.held_by is not None or session.runs.live or not (session.has_lost_state or unrun):
         return
     async with run.trace.step("repair", role="engine", branch=MAIN) as step:

@@ -96,6 +96,12 @@ async def test_a_lost_kernel_is_run_again_and_a_deleted_sessions_file_opened_by_
     answer, _, status = third.answer.partition("\n\n---\n")
     assert answer == "It is 43."
     assert f"Notebook: {session.path.name}\nCode cells: 3\nVariables: x" in status
+    # A notebook that somebody opened and did not run is left as it is.
+    await engine.delete(third.session_id)
+    opened = await engine.open(session.path)
+    for named in ({"session_id": opened.id, "pattern": "react"}, about):
+        await ask("What is in it?", Script({"main/act": ["Three cells."]}), **named)
+        assert opened.record.generation == 0
 
 
 async def test_an_answer_that_names_a_wrong_notebook_is_put_right(ask: Any, engine: Engine) -> None:

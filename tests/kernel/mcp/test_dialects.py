@@ -230,6 +230,16 @@ async def test_monadic_chats_conversation_keeps_its_notebook_and_its_state(engin
         found = _texts(await client.call_tool("add_jupyter_cells", {**more, "filename": "integrals"}))
         assert "opened again from its file" in found
         assert "\n42" in found
+        # Somebody's session that was only opened is not run; one that fails on its way back says where.
+        session = next(one for one in engine.sessions() if one.path.name == full)
+        await session.edit_cell(session.cells[1].id, "kept + missing")
+        await engine.delete(session.id)
+        opened = await engine.open(session.path)
+        one = {"filename": full, "cells": [{"source": "'alone'"}]}
+        assert "ran again" not in _texts(await client.call_tool("add_jupyter_cells", one))
+        assert [cell.execution_count for cell in opened.cells][-1] == 1
+        await engine.delete(opened.id)
+        assert "ran again first; cell 1 failed" in _texts(await client.call_tool("add_jupyter_cells", one))
 
 
 def _texts(result: CallToolResult) -> str:

@@ -123,22 +123,25 @@ def _new_file(directory: Path, stem: str, content: bytes) -> Path:
         moment += timedelta(seconds=1)
 
 
-async def _session(call: Call, filename: str, *, reads: bool = False) -> Session:
-    """The session of a file name; a notebook whose session was deleted is opened again from its file.
+async def _session(call: Call, filename: str, *, reads: bool = False) -> tuple[Session, bool]:
+    """The session of a file name, and whether this call opened it again from its file, since it was deleted.
 
     Raises:
         UnknownSession: there is neither.
     """
     try:
-        return call.session(filename, reads=reads)
+        return call.session(filename, reads=reads), False
     except UnknownSession:
         path = await anyio.to_thread.run_sync(_file_named, call.notebooks, filename)
         if path is None:
             raise
+    there = {one.id for one in call.engine.sessions()}
     session = await call.engine.open(call.path(str(path)), mode=AGENTS_MODE)
     call.works_with(session)
-    call.notes.append(f"{path.name} was opened again from its file")
-    return session
+    reopened = session.id not in there
+    if reopened:
+        call.notes.append(f"{path.name} was opened again from its file")
+    return session, reopened
 
 
 def _file_named(directory: Path, filename: str) -> Path | None:
@@ -150,21 +153,29 @@ def _file_named(directory: Path, filename: str) -> Path | None:
     return timed[0] if len(timed) == 1 else None
 
 
-async def _bring_back(call: Call, session: Session) -> None:
-    """Make the state again that the cells before would have left, where no kernel holds it."""
+async def _bring_back(call: Call, session: Session, *, reopened: bool) -> None:
+    """Make the state again that the cells before would have left, where no kernel holds it.
+
+    Those of a session that somebody else opened and did not run stay as they are.
+    """
     if session.has_lost_state:
         replay = await done_with_progress(call, session.replay)
-        call.notes.append(f"The kernel was lost: {len(replay.redone)} cells ran again first")
-        call.client.generations[session.id] = session.generation
-    elif not session.record.generation and any(cell.runs for cell in session.cells):
+        broken = [one.step.cell_id for one in replay.redone if not one.goes_on]
+        told = f"The kernel was lost: {len(replay.redone)} cells ran again first"
+    elif reopened and not session.record.generation and any(cell.runs for cell in session.cells):
 
-        async def run_all() -> None:
-            for execution in await session.execute_all(timeout_s=LONG_MS / 1_000):
-                await execution.wait()
+        async def run_all() -> list[Execution]:
+            return [await one.wait() for one in await session.execute_all(timeout_s=LONG_MS / 1_000)]
 
-        await done_with_progress(call, run_all)
-        call.notes.append("Its kernel is new: the cells before ran again first")
-        call.client.generations[session.id] = session.generation
+        broken = [one.cell_id for one in await done_with_progress(call, run_all) if not one.ok]
+        told = "Its kernel is new: the cells before ran again first"
+    else:
+        return
+    failed = next((cell_id for cell_id in broken if cell_id in session.document), None)
+    if failed is not None:
+        told += f"; cell {session.document.index(failed)} failed"
+    call.notes.append(told)
+    call.client.generations[session.id] = session.generation
 
 
 class AddCells(Arguments):
@@ -176,7 +187,8 @@ class AddCells(Arguments):
 
 async def add_jupyter_cells(call: Call, args: AddCells) -> Reply:
     """Add cells {cell_type, source} at the end and run them."""
-    return await _add(call, await _session(call, args.filename), args.cells, run=args.run)
+    session, reopened = await _session(call, args.filename)
+    return await _add(call, session, args.cells, run=args.run, reopened=reopened)
 
 
 def _changes(document: Document, cells: Sequence[NewCell], call: Call) -> list[CellAdded]:
@@ -193,11 +205,19 @@ def _changes(document: Document, cells: Sequence[NewCell], call: Call) -> list[C
     return changes
 
 
-async def _add(call: Call, session: Session, cells: list[NewCell], *, run: bool, before: str = "") -> Reply:
+async def _add(
+    call: Call,
+    session: Session,
+    cells: list[NewCell],
+    *,
+    run: bool,
+    before: str = "",
+    reopened: bool = False,
+) -> Reply:
     await session.refresh()
     changes = _changes(session.document, cells, call)
     if run:
-        await _bring_back(call, session)
+        await _bring_back(call, session, reopened=reopened)
         changes = _changes(session.document, cells, call)  # others may have written meanwhile
     await session.apply(changes)
     added = [session.cell(change.cell_id) for change in changes]
@@ -222,7 +242,7 @@ class OfCell(Arguments):
 
 async def delete_jupyter_cell(call: Call, args: OfCell) -> Reply:
     """Delete a cell."""
-    session = await _session(call, args.filename)
+    session, _ = await _session(call, args.filename)
     cell = cell_at(session, args.index)
     await session.delete_cell(cell.id)
     return Reply(f"Cell {args.index} deleted from {session.path.name}; {len(session.document)} are left")
@@ -235,7 +255,7 @@ class UpdateCell(OfCell):
 
 async def update_jupyter_cell(call: Call, args: UpdateCell) -> Reply:
     """Replace a cell's content."""
-    session = await _session(call, args.filename)
+    session, _ = await _session(call, args.filename)
     cell = cell_at(session, args.index)
     if args.cell_type is None or args.cell_type == cell.kind:
         await session.edit_cell(cell.id, args.content)
@@ -252,7 +272,7 @@ class OfFile(Arguments):
 
 async def get_jupyter_cells_with_results(call: Call, args: OfFile) -> Reply:
     """All cells with their results and errors."""
-    session = await _session(call, args.filename, reads=True)
+    session, _ = await _session(call, args.filename, reads=True)
     await session.refresh()
     return data_reply({"filename": session.path.name, "cells": _with_results(session)}, call)
 
@@ -297,7 +317,7 @@ class ExecuteAndFix(Arguments):
 
 async def execute_and_fix_jupyter_cells(call: Call, args: ExecuteAndFix) -> Reply:
     """Run all cells; the first that fails is returned with its error, to be mended with update_jupyter_cell."""
-    session = await _session(call, args.filename)
+    session, _ = await _session(call, args.filename)
 
     async def submit() -> Sequence[Execution]:
         return await session.execute_all(timeout_s=LONG_MS / 1_000)
