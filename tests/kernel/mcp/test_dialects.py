@@ -218,6 +218,11 @@ async def test_monadic_chats_conversation_keeps_its_notebook_and_its_state(engin
         assert "max_cells" in await refused(
             client, "create_and_populate_jupyter_notebook", filename="many", cells=many, new=True
         )
+        long = [{"source": "1"}, {"source": "#" * (engine.settings.max_source_bytes + 1)}]
+        assert "max_source_bytes" in await refused(client, "add_jupyter_cells", filename=full, cells=long)
+        assert "max_source_bytes" in await refused(
+            client, "create_and_populate_jupyter_notebook", filename="many", cells=long, new=True
+        )
         session = next(one for one in engine.sessions() if one.path.name == full)
         assert [cell.source for cell in session.cells] == ["kept = 41"]
         assert not [one for one in engine.sessions() if one.name.startswith("many_")]

@@ -12,7 +12,7 @@ import anyio
 from pydantic import BeforeValidator, Field
 
 from cellwright.engine import Execution, Session
-from cellwright.errors import UnknownSession
+from cellwright.errors import LimitReached, UnknownSession
 from cellwright.mcp._arguments import Arguments, Content
 from cellwright.mcp._replies import hint_text, rendered
 from cellwright.mcp._waits import done_with_progress, run_and_wait
@@ -83,7 +83,7 @@ async def create_and_populate_jupyter_notebook(call: Call, args: CreateAndPopula
     if not args.new and (current := _current(call)) is not None:
         call.notes.append("No cells were added: add_jupyter_cells adds them to this notebook")
         return Reply(current.path.name)
-    _changes(Document.new(), args.cells, call)  # refused before anything is made
+    _changes(Document.new(), args.cells, call, run=args.run)  # refused before anything is made
     session = await _create(call, args.filename)
     return await _add(call, session, args.cells, run=args.run, before=session.path.name)
 
@@ -191,15 +191,25 @@ async def add_jupyter_cells(call: Call, args: AddCells) -> Reply:
     return await _add(call, session, args.cells, run=args.run, reopened=reopened)
 
 
-def _changes(document: Document, cells: Sequence[NewCell], call: Call) -> list[CellAdded]:
+def _changes(document: Document, cells: Sequence[NewCell], call: Call, *, run: bool) -> list[CellAdded]:
     """The changes that add all of these cells.
 
     Raises:
         TooManyCells: they do not all fit; then none is added.
+        LimitReached: one of them is to ``run`` and is too long for that; then none is added either.
     """
+    settings = call.engine.settings
     grown, changes = document.copy(), []
-    for cell in cells:
-        change = add_cell(grown, cell.cell_type, cell.source, max_cells=call.engine.settings.max_cells)
+    for number, cell in enumerate(cells):
+        size = len(cell.source.encode(errors="surrogatepass"))
+        if run and cell.cell_type == "code" and size > settings.max_source_bytes:
+            raise LimitReached(
+                f"The source of cell {number} of these has {size:,} bytes, and max_source_bytes allows "
+                f"{settings.max_source_bytes:,}: none of them was added",
+                setting="max_source_bytes",
+                hint="Write the data to a file and read that, or split the code into several cells",
+            )
+        change = add_cell(grown, cell.cell_type, cell.source, max_cells=settings.max_cells)
         grown.apply(change)
         changes.append(change)
     return changes
@@ -215,10 +225,10 @@ async def _add(
     reopened: bool = False,
 ) -> Reply:
     await session.refresh()
-    changes = _changes(session.document, cells, call)
+    changes = _changes(session.document, cells, call, run=run)
     if run:
         await _bring_back(call, session, reopened=reopened)
-        changes = _changes(session.document, cells, call)  # others may have written meanwhile
+        changes = _changes(session.document, cells, call, run=run)  # others may have written meanwhile
     await session.apply(changes)
     added = [session.cell(change.cell_id) for change in changes]
     said = f"{len(added)} cells added to {session.path.name} at index {session.document.index(added[0].id)}"
