@@ -11,6 +11,7 @@ from cellwright import Engine
 from cellwright.engine import Execution, Session
 from cellwright.mcp._replies import executions_json, executions_text, gather
 from cellwright.mcp._resources import Resources
+from cellwright.mcp._tool_names import ToolNames
 from cellwright.mcp.context import Knowledge
 from cellwright.verification import verify
 from cellwright.web._notebook import cell_view
@@ -97,7 +98,7 @@ threading.Thread(target=tell).start()
     first.add_late("stream", {"name": "stdout", "text": "x" * 5_000})
     told = executions_json([first], cell_id=first.cell_id)
     uri = told["late_output"].partition("left out; all of it: ")[2].partition(" ")[0]
-    whole = await Resources(engine, Knowledge(engine)).read(uri)
+    whole = await Resources(engine, Knowledge(engine), ToolNames()).read(uri)
     assert whole is not None
     assert whole.content == "from the thread\n" + "x" * 5_000
 
