@@ -395,6 +395,35 @@ def test_arguments_that_must_be_named_get_the_names_that_their_places_had(
     assert mended(drifted(source, "TypeError", said, at, signatures={function: signature})) == expected
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("sns.scatterplot(df, 'a', 'b')", ["sns.scatterplot(data=df, x='a', y='b')"]),
+        ("sns.scatterplot(df.dropna(), 'a')", ["sns.scatterplot(data=df.dropna(), x='a')"]),
+        ("sns.scatterplot(u, v)", ["sns.scatterplot(x=u, y=v)", "sns.scatterplot(data=u, x=v)"]),
+    ],
+)
+def test_where_another_argument_is_the_first_now_the_old_order_is_not_taken_for_sure(
+    source: str, expected: list[str]
+) -> None:
+    message = "scatterplot() takes from 0 to 1 positional arguments but 3 were given"
+    known = Signature(("data",), ("data", "x", "y", "hue", "size", "style"))
+    for signatures in ({"sns.scatterplot": known}, {}):
+        found = drifted(source, "TypeError", message, source, signatures=signatures)
+        assert found is not None
+        assert not found.applies
+        assert [found.source, *found.alternatives] == expected
+
+
+def test_the_old_order_is_sure_where_a_column_comes_first_or_the_data_are_named() -> None:
+    message = "scatterplot() takes from 0 to 1 positional arguments but 2 were given"
+    known = {"sns.scatterplot": Signature(("data",), ("data", "x", "y", "hue", "size", "style"))}
+    for given, expected in (("'a', v", "x='a', y=v"), ("u, v, data=df", "x=u, y=v, data=df")):
+        source = f"sns.scatterplot({given})"
+        found = drifted(source, "TypeError", message, source, signatures=known)
+        assert mended(found) == f"sns.scatterplot({expected})"
+
+
 def test_a_call_that_a_library_binds_itself_is_found_by_its_place() -> None:
     source = "a, b = validation_curve(model, X, y, 'degree', degree, cv=7)"
     known = Signature(("estimator", "X", "y"), ("estimator", "X", "y", "param_name", "param_range", "cv"))

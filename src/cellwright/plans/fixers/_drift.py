@@ -661,15 +661,33 @@ def fix_positions(failure: Failure) -> Proposal | None:
     owner = owner if owner[-1] else (called(calls[0]),)
     call, signature = calls[0], _signature(case, calls[0])
     path, names = _old_order(case, owner, signature)
-    if names:
-        edits = _positions(case, call, names, signature)
-        if edits:
-            also = _renamed_keywords(case, call, path)
-            reason = (
-                f"`{owner[-1]}` takes these arguments by name only: {', '.join(names[: len(call.args)])}."
-            )
-            return case.proposal("positions", reason, [*edits, *also], certain=True)
-    return _guessed(case, call, signature, owner[-1])
+    edits = _positions(case, call, names, signature) if names else None
+    if not edits:
+        return _guessed(case, call, signature, owner[-1])
+    also = _renamed_keywords(case, call, path)
+    if _is_old_order(call, names, signature):
+        reason = f"`{owner[-1]}` takes these arguments by name only: {', '.join(names[: len(call.args)])}."
+        return case.proposal("positions", reason, [*edits, *also], certain=True)
+    first = signature.positional[0] if signature is not None else "data"
+    newer = _positions(case, call, (first, *(name for name in names if name != first)), None)
+    ways = [way for way in (edits, newer) if way]
+    # Columns' names after something else: that is what they are columns of.
+    ways = ways[-1:] if any(_is_text(each) for each in call.args[1:]) else ways
+    reason = f"`{owner[-1]}` takes only `{first}` by position, which came after `{names[0]}` once."
+    return case.choice("positions", reason, *([*way, *also] for way in ways))
+
+
+def _is_old_order(call: ast.Call, names: tuple[str, ...], signature: Signature | None) -> bool:
+    """Whether the arguments stand in the old order for sure, where another is the first one now."""
+    known = ("data",) if "data" in names else names[:1]
+    first = signature.positional[:1] if signature is not None else known
+    if first in ((), names[:1]) or _is_text(call.args[0]):
+        return True
+    return any(keyword.arg == first[0] for keyword in call.keywords)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _owner(said: str) -> tuple[str, ...]:
