@@ -92,8 +92,8 @@ def _keywords(library: str) -> Iterator[str]:
                     for name in row.values.values() or (row.callee,)
                     if found(f"{owner}.{name}") is ABSENT
                 )
-            elif row.new and row.new not in named and not any_name:
-                yield f"{path} takes no {row.new}"
+            elif row.new and not any_name:
+                yield from (f"{path} takes no {name}" for name in (row.new, *row.adds) if name not in named)
 
 
 def _positions(library: str) -> Iterator[str]:

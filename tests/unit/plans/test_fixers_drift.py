@@ -41,9 +41,8 @@ def no_style(source: str, name: str, **facts: Any) -> Proposal | None:
     cause = Raised(
         "FileNotFoundError", f"[Errno 2] No such file or directory: {name!r}", details={"filename": name}
     )
-    return drifted(
-        source, "OSError", message, source, cause=cause, choices={"matplotlib.style": STYLES}, **facts
-    )
+    at = facts.pop("at", source)
+    return drifted(source, "OSError", message, at, cause=cause, choices={"matplotlib.style": STYLES}, **facts)
 
 
 def test_a_style_that_matplotlib_renamed_is_called_so() -> None:
@@ -76,6 +75,20 @@ def test_a_colour_map_is_renamed_by_the_table_and_only_proposed_by_its_spelling(
     assert mended(drifted(source, "ValueError", near, source)) == "c = plt.get_cmap('nipy_spectral', 10)"
     source = "plt.imshow(a, cmap='blues')"
     assert "`Blues`" in suggested(drifted(source, "ValueError", said.format("blues"), source))
+
+
+def test_letters_that_also_name_something_else_are_no_style_and_no_colour_map_for_sure() -> None:
+    source = "x = df['seaborn']\nset_up()"
+    for at, expected in (("set_up()", False), ("plt.style.use(['seaborn', 'bmh'])", True)):
+        found = no_style(f"{source}\n{at}" if expected else source, "seaborn", at=at)
+        assert found is not None
+        assert found.applies is expected
+    said = "'spectral' is not a valid value for cmap; supported values are 'Blues', 'nipy_spectral'"
+    source = "kind = 'spectral'\nshow(kind)"
+    assert "`nipy_spectral`" in suggested(drifted(source, "ValueError", said, "show(kind)"))
+    source = "c = matplotlib.colormaps['spectral']"
+    found = drifted(source, "KeyError", "\"'spectral' is not a known colormap name\"", source)
+    assert mended(found) == "c = matplotlib.colormaps['nipy_spectral']"
 
 
 @pytest.mark.parametrize(
@@ -145,6 +158,18 @@ def gone(source: str, at: str, module: str, **facts: Any) -> Proposal | None:
         ("c = cm.get_cmap('Blues')", "cm.get_cmap", "matplotlib.cm", "c = plt.get_cmap('Blues')"),
         ("c = plt.cm.spectral", "plt.cm.spectral", "matplotlib.cm", "c = plt.cm.nipy_spectral"),
         ("m = pd.rolling_mean(s, 3)", "pd.rolling_mean", "pandas", "m = s.rolling(3).mean()"),
+        (
+            "m = pd.rolling_count(s, 3)",
+            "pd.rolling_count",
+            "pandas",
+            "m = s.rolling(3, min_periods=0).count()",
+        ),
+        (
+            "x = cm.register_cmap('mine', c)",
+            "cm.register_cmap",
+            "matplotlib.cm",
+            "import matplotlib\nx = matplotlib.colormaps.register(name='mine', cmap=c)",
+        ),
         ("m = pd.rolling_std(a + b, window=3)", "pd.rolling_std", "pandas", "m = (a + b).rolling(3).std()"),
         (
             "sns.factorplot('day', 'tip', data=tips, size=4)",
@@ -214,7 +239,23 @@ def test_a_method_is_renamed_on_the_library_s_class_only() -> None:
     ):
         details = {"name": "get_feature_names", "obj_type": kind}
         found = drifted(source, "AttributeError", message, "vec.get_feature_names", details=details)
-        assert (found is not None and found.source == "names = vec.get_feature_names_out()") is applies
+        assert (found is not None and found.source == "names = list(vec.get_feature_names_out())") is applies
+
+
+def test_what_gave_another_type_or_other_names_is_not_done_for_sure() -> None:
+    message = "'{}' object has no attribute 'get_feature_names'"
+    for kind, source, expected in (
+        ("feature_extraction.DictVectorizer", "n = list(v.get_feature_names())", True),
+        ("feature_extraction.DictVectorizer", "n = v.get_feature_names", False),
+        ("preprocessing.PolynomialFeatures", "n = v.get_feature_names()", False),
+        ("preprocessing.OneHotEncoder", "n = v.get_feature_names()", False),
+    ):
+        details = {"name": "get_feature_names", "obj_type": f"sklearn.{kind}"}
+        said = message.format(kind.rpartition(".")[2])
+        found = drifted(source, "AttributeError", said, "v.get_feature_names", details=details)
+        assert found is not None
+        assert found.applies is expected
+        assert not expected or found.source == "n = list(v.get_feature_names_out())"
 
 
 def no_import(source: str, message: str) -> Proposal | None:
@@ -316,16 +357,32 @@ def test_an_import_of_what_takes_other_arguments_now_is_only_proposed(
             "FacetGrid.__init__",
             "g = sns.FacetGrid(t, height=3)",
         ),
+        (
+            "m = Perceptron(n_iter=40, eta0=0.1)",
+            "Perceptron(n_iter=40, eta0=0.1)",
+            "Perceptron.__init__",
+            "m = Perceptron(max_iter=40, tol=None, eta0=0.1)",
+        ),
+        (
+            "pd.read_csv(f, error_bad_lines=False)",
+            "pd.read_csv(f, error_bad_lines=False)",
+            "read_csv",
+            'pd.read_csv(f, on_bad_lines="warn")',
+        ),
+        (
+            "plt.stem(x, use_line_collection=True)",
+            "plt.stem(x, use_line_collection=True)",
+            "stem",
+            "plt.stem(x)",
+        ),
     ],
 )
 def test_a_keyword_that_a_library_calls_otherwise_is_called_so(
     source: str, at: str, said: str, expected: str
 ) -> None:
-    name = next(
-        each
-        for each in ("normed", "method", "sparse", "projection", "delim_whitespace", "size", "year")
-        if f"{each}=" in source
-    )
+    olds = ("normed", "method", "sparse", "projection", "delim_whitespace", "size", "year")
+    more = ("n_iter", "error_bad_lines", "use_line_collection")
+    name = next(each for each in (*olds, *more) if f"{each}=" in source)
     found = drifted(source, "TypeError", f"{said}() got an unexpected keyword argument '{name}'", at)
     assert mended(found) == expected
 
@@ -336,10 +393,17 @@ def test_a_keyword_that_a_library_calls_otherwise_is_called_so(
         "draw(x, normed=True)",
         "plt.hist(x, density=True, normed=True)",
         "pd.read_csv(f, delim_whitespace=flag)",
+        "np.histogram(x, bins, normed=True)",
+        "plt.stem(x, use_line_collection=False)",
+        "Perceptron(n_iter=40, tol=0.1)",
     ],
 )
 def test_a_keyword_of_something_else_or_beside_its_new_name_stays(source: str) -> None:
-    name = "delim_whitespace" if "delim" in source else "normed"
+    name = next(
+        each
+        for each in ("delim_whitespace", "normed", "use_line_collection", "n_iter")
+        if f"{each}=" in source
+    )
     found = drifted(source, "TypeError", f"f() got an unexpected keyword argument '{name}'", source)
     assert found is None or not found.applies
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cellwright.engine.introspection import Raised, Signature
 from cellwright.plans._failures import Failure, Proposal
@@ -78,6 +78,12 @@ _FREQUENCY_CALLS = frozenset(
 )
 
 _PERIOD_CALLS = frozenset(["Period", "period_range", "to_period", "PeriodIndex"])
+
+_STYLE_CALLS = frozenset(["use", "context"])
+
+_COLORMAP_NAMES = frozenset(["cmap", "colormap"])
+
+_COLORMAP_CALLS = frozenset(["get_cmap", "set_cmap"])
 
 
 def _case(failure: Failure, *types: str) -> Case | None:
@@ -148,7 +154,8 @@ def fix_style(failure: Failure) -> Proposal | None:
     if known and new not in known:
         return Proposal("style", f"matplotlib has neither a style `{old}` nor `{new}` any more.")
     reason = f"matplotlib renamed the style `{old}`: it is `{new}` since {row.since}."
-    return case.proposal("style", reason, _relabelled(case, old, new), certain=True)
+    certain = all(_is_given_to(case, node, _STYLE_CALLS) for node in _literals(case, old))
+    return case.proposal("style", reason, _relabelled(case, old, new), certain=certain)
 
 
 def fix_colormap(failure: Failure) -> Proposal | None:
@@ -168,7 +175,8 @@ def fix_colormap(failure: Failure) -> Proposal | None:
             "colormap", f"matplotlib has no colour map `{old}`: `plt.colormaps()` lists those it has."
         )
     reason = f"matplotlib has no colour map `{old}`: it is `{new}`."
-    return case.proposal("colormap", reason, _relabelled(case, old, new), certain=old in COLORMAPS)
+    certain = old in COLORMAPS and all(_is_colormap(case, node) for node in _literals(case, old))
+    return case.proposal("colormap", reason, _relabelled(case, old, new), certain=certain)
 
 
 def fix_frequency(failure: Failure) -> Proposal | None:
@@ -204,6 +212,24 @@ def _is_frequency(case: Case, node: ast.Constant) -> bool:
     if isinstance(above, ast.keyword):
         return above.arg in _FREQUENCY_NAMES
     return isinstance(above, ast.Call) and called(above) in _FREQUENCY_CALLS and node in above.args
+
+
+def _is_colormap(case: Case, node: ast.Constant) -> bool:
+    """Whether a text stands where a colour map's name does: as an argument of that name, for what takes or keeps one."""
+    above = case.cell.parents.get(node)
+    if isinstance(above, ast.keyword) and above.arg in _COLORMAP_NAMES:
+        return True
+    if isinstance(above, ast.Subscript):
+        return ast.unparse(above.value).rpartition(".")[2] == "colormaps"
+    return _is_given_to(case, node, _COLORMAP_CALLS)
+
+
+def _is_given_to(case: Case, node: ast.Constant, calls: frozenset[str]) -> bool:
+    """Whether a text is an argument of one of these, by itself or in a list."""
+    above = case.cell.parents.get(node)
+    while isinstance(above, ast.List | ast.Tuple | ast.keyword):
+        above = case.cell.parents.get(above)
+    return isinstance(above, ast.Call) and called(above) in calls
 
 
 def fix_parameter_value(failure: Failure) -> Proposal | None:
@@ -250,10 +276,13 @@ def _names(paths: Iterable[str], name: str) -> bool:
 
 def _relabelled(case: Case, old: str, new: str) -> list[Edit]:
     """The literals of a value by its new spelling: the failing statement's, or the cell's where that has none."""
-    every = case.cell.strings(old)
-    own = [node for node in every if case.cell.statement_of(node) is case.statement]
-    texts = [(node, literal_like(case.cell.segment(node), old, new)) for node in own or every]
+    texts = [(node, literal_like(case.cell.segment(node), old, new)) for node in _literals(case, old)]
     return [case.cell.replace(node, text) for node, text in texts if text is not None]
+
+
+def _literals(case: Case, text: str) -> Sequence[ast.Constant]:
+    every = case.cell.strings(text)
+    return [node for node in every if case.cell.statement_of(node) is case.statement] or every
 
 
 # Names that went elsewhere -------------------------------------------------------------------------------------------
@@ -322,7 +351,17 @@ def _moved(case: Case, node: ast.Attribute, row: Rename, call: ast.Call | None) 
         edits = [Edit(end - len(node.attr), end, row.new.removeprefix(row.old.rpartition(".")[0] + "."))]
     else:
         return None
-    return edits if call is None else _with_call(case, call, row, edits)
+    if call is None:
+        return edits if not row.within else None
+    return _with_call(case, call, row, edits + _wrapped(case, call, row.within))
+
+
+def _wrapped(case: Case, call: ast.Call, within: str) -> list[Edit]:
+    above = case.cell.parents.get(call)
+    if not within or (isinstance(above, ast.Call) and called(above) == within):
+        return []
+    start, end = case.cell.place(call)
+    return [Edit(start, start, f"{within}("), Edit(end, end, ")")]
 
 
 def _with_call(case: Case, call: ast.Call, row: Rename, edits: list[Edit]) -> list[Edit] | None:
@@ -603,7 +642,8 @@ def _renamed_keywords(case: Case, call: ast.Call, path: str) -> list[Edit]:
 
 def _renamed_keyword(case: Case, call: ast.Call, row: Keyword) -> list[Edit] | None:
     keyword = keyword_of(call, row.old)
-    if keyword is None or (row.new not in (None, row.old) and keyword_of(call, row.new or "")):
+    new = (row.new,) if row.new not in (None, row.old) else ()
+    if keyword is None or any(keyword_of(call, name or "") for name in (*new, *row.adds)):
         return None
     start, end = case.cell.place(keyword)
     said = ast.unparse(keyword.value)
@@ -616,7 +656,8 @@ def _renamed_keyword(case: Case, call: ast.Call, row: Keyword) -> list[Edit] | N
     if not row.new and call.args:
         return None
     value = row.values.get(said) or case.cell.segment(keyword.value)
-    return [Edit(start, end, f"{row.new}={value}" if row.new else value)]
+    added = "".join(f", {name}={source}" for name, source in row.adds.items())
+    return [Edit(start, end, (f"{row.new}={value}" if row.new else value) + added)]
 
 
 def _other_callee(

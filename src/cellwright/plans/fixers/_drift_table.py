@@ -45,6 +45,8 @@ class Rename:
     """The whole call as it is written now, ``{0}`` being its first argument; they are in ``positions``."""
     takes: frozenset[str] | None = None
     """The keyword arguments that mean the same in both; None where all do."""
+    within: str = ""
+    """What makes of the new one's result the type that the old one gave."""
     differs: str = ""
 
 
@@ -62,6 +64,8 @@ class Keyword:
     """What becomes of each value, as source; empty where all stay."""
     callee: str = ""
     """The name of the method that takes it now, where that is another."""
+    adds: Mapping[str, str] = field(default_factory=dict)
+    """Keyword arguments, as source, without which the new one does something else."""
     differs: str = ""
 
 
@@ -159,7 +163,14 @@ PERIODS: Mapping[str, str] = {
 
 NAMES: tuple[Rename, ...] = (
     Rename("matplotlib", "3.9", "matplotlib.cm.get_cmap", "matplotlib.pyplot.get_cmap"),
-    Rename("matplotlib", "3.9", "matplotlib.cm.register_cmap", "matplotlib.colormaps.register"),
+    Rename(
+        "matplotlib",
+        "3.9",
+        "matplotlib.cm.register_cmap",
+        "matplotlib.colormaps.register",
+        positions=("name", "cmap"),
+        takes=frozenset(["name", "cmap"]),
+    ),
     *(
         Rename("matplotlib", "2.2", f"matplotlib.cm.{old}", f"matplotlib.cm.{new}")
         for old, new in COLORMAPS.items()
@@ -188,7 +199,16 @@ NAMES: tuple[Rename, ...] = (
             template=f"{{0}}.rolling({{1}}).{each}()",
             takes=frozenset(["window"]),
         )
-        for each in ("mean", "sum", "std", "var", "min", "max", "median", "count")
+        for each in ("mean", "sum", "std", "var", "min", "max", "median")
+    ),
+    Rename(
+        "pandas",
+        "0.23",
+        "pandas.rolling_count",
+        "pandas.api.typing.Rolling.count",
+        positions=("arg", "window"),
+        template="{0}.rolling({1}, min_periods=0).count()",
+        takes=frozenset(["window"]),
     ),
     *(
         Rename(
@@ -263,14 +283,24 @@ NAMES: tuple[Rename, ...] = (
         takes=frozenset(["strategy", "copy"]),
     ),
     *(
-        Rename("sklearn", "1.2", f"sklearn.{each}.get_feature_names", f"sklearn.{each}.get_feature_names_out")
-        for each in (
-            "feature_extraction.text.CountVectorizer",
-            "feature_extraction.text.TfidfVectorizer",
-            "feature_extraction.DictVectorizer",
-            "preprocessing.PolynomialFeatures",
-            "preprocessing.OneHotEncoder",
+        Rename(
+            "sklearn",
+            "1.2",
+            f"sklearn.feature_extraction.{each}.get_feature_names",
+            f"sklearn.feature_extraction.{each}.get_feature_names_out",
+            within="list",
         )
+        for each in ("text.CountVectorizer", "text.TfidfVectorizer", "DictVectorizer")
+    ),
+    *(
+        Rename(
+            "sklearn",
+            "1.2",
+            f"sklearn.preprocessing.{each}.get_feature_names",
+            f"sklearn.preprocessing.{each}.get_feature_names_out",
+            differs="it gives an array, and names the columns of a frame as that does",
+        )
+        for each in ("PolynomialFeatures", "OneHotEncoder")
     ),
     Rename(
         "sklearn",
@@ -319,8 +349,14 @@ KEYWORDS: tuple[Keyword, ...] = (
         "matplotlib", "3.1", ("matplotlib.pyplot.hist2d", "matplotlib.axes.Axes.hist2d"), "normed", "density"
     ),
     Keyword(
-        "numpy", "1.24", ("numpy.histogram", "numpy.histogram2d", "numpy.histogramdd"), "normed", "density"
+        "numpy",
+        "1.24",
+        ("numpy.histogram",),
+        "normed",
+        "density",
+        differs="bins of unequal widths had other heights",
     ),
+    Keyword("numpy", "1.24", ("numpy.histogram2d", "numpy.histogramdd"), "normed", "density"),
     Keyword("pandas", "0.23", ("pandas.Series.hist", "pandas.DataFrame.hist"), "normed", "density"),
     Keyword(
         "matplotlib",
@@ -341,6 +377,7 @@ KEYWORDS: tuple[Keyword, ...] = (
         ("matplotlib.pyplot.stem", "matplotlib.axes.Axes.stem"),
         "use_line_collection",
         None,
+        values={"True": ""},
     ),
     Keyword(
         "matplotlib",
@@ -366,7 +403,7 @@ KEYWORDS: tuple[Keyword, ...] = (
         ("pandas.read_csv", "pandas.read_table"),
         "error_bad_lines",
         "on_bad_lines",
-        values={"False": '"skip"'},
+        values={"False": '"warn"'},
     ),
     Keyword(
         "pandas",
@@ -446,6 +483,7 @@ KEYWORDS: tuple[Keyword, ...] = (
         ),
         "n_iter",
         "max_iter",
+        adds={"tol": "None"},
     ),
     Keyword(
         "sklearn",
