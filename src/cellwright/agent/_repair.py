@@ -14,7 +14,7 @@ from cellwright.engine import Engine, Execution, Session
 from cellwright.errors import StaleEdit
 from cellwright.plans import Failure, Proposal, Report
 from cellwright.plans.error_classes import Verdict, classify
-from cellwright.plans.findings import code_number, failure_of, go_back, install_for, unrun_names
+from cellwright.plans.findings import code_number, diagnosed, failure_of, go_back, install_for, unrun_names
 from cellwright.plans.fixers import FIXERS
 from cellwright.plans.model import MAX_RETRIES
 from cellwright.plans.runner import Fixers, diff_of
@@ -185,7 +185,8 @@ class _Mending:
 
     async def _failure(self) -> Failure:
         elsewhere = await unrun_names(self.session, self.last.cell_id)
-        return await failure_of(self.engine, self.session, self.last, elsewhere)
+        diagnosis = await diagnosed(self.session, self.last)
+        return failure_of(self.engine, self.session, self.last, elsewhere, diagnosis)
 
     async def _went_on(self, failure: Failure, verdict: Verdict) -> bool:
         """Run it again as it is, where that may help, or where the kernel that knows the error was rolled back."""

@@ -29,15 +29,20 @@ __all__ = [
     "failure_of",
     "go_back",
     "install_for",
+    "is_last",
     "surroundings_of",
     "unrun_names",
 ]
 
 
-async def failure_of(
-    engine: Engine, session: Session, execution: Execution, elsewhere: Mapping[str, Elsewhere]
+def failure_of(
+    engine: Engine,
+    session: Session,
+    execution: Execution,
+    elsewhere: Mapping[str, Elsewhere],
+    diagnosis: Diagnosis | None,
 ) -> Failure:
-    """A cell's execution that failed, with all that the kernel can still tell of it."""
+    """A cell's execution that failed, with what the kernel could still tell of it."""
     record = execution.record
     error = record.error or {}
     return Failure(
@@ -46,7 +51,7 @@ async def failure_of(
         error_type=str(error.get("ename") or record.state),
         message=str(error.get("evalue") or record.reason or ""),
         reason=record.reason,
-        diagnosis=await diagnosed(session, execution),
+        diagnosis=diagnosis,
         language=record.language or session.language,
         surroundings=surroundings_of(engine, session, record.checkpoint, elsewhere),
     )
@@ -54,12 +59,16 @@ async def failure_of(
 
 async def diagnosed(session: Session, execution: Execution) -> Diagnosis | None:
     """What the kernel knows of an execution's error; None where that was not its last one, or it cannot be asked."""
-    record = execution.record
-    is_last = record.number == session.runs.count and contains(session.record.lineage, record)
-    if record.state == "error" and is_last:
+    if execution.record.state == "error" and is_last(session, execution):
         with suppress(CellwrightError):  # it is gone or busy; what it said is known all the same
             return await session.diagnose()
     return None
+
+
+def is_last(session: Session, execution: Execution) -> bool:
+    """Whether nothing ran in the session after an execution, so that its kernel still knows of it."""
+    record = execution.record
+    return record.number == session.runs.count and contains(session.record.lineage, record)
 
 
 def surroundings_of(

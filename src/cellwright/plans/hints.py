@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, proxy
@@ -15,8 +16,9 @@ from weakref import WeakKeyDictionary, proxy
 import anyio
 
 from cellwright.engine import Engine, Execution, Session
+from cellwright.errors import CellwrightError
 from cellwright.plans._failures import Failure, Proposal
-from cellwright.plans.findings import failure_of, unrun_names
+from cellwright.plans.findings import failure_of, is_last, unrun_names
 from cellwright.plans.fixers import FIXERS, Fixer, propose
 from cellwright.plans.runner import diff_of
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_tail
@@ -29,6 +31,9 @@ MAX_HINT_TOKENS = 40
 _REMEMBERED = 1_000
 
 _MAX_REASON = 500
+
+_ASKED_S = 2.0
+"""How long the kernel may take to tell of an error, for which whoever shows it waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +84,34 @@ class Hints:
         self._engine: Engine = proxy(engine)
         self._fixers = tuple(fixers)
         self._known: OrderedDict[str, Hint | None] = OrderedDict()
+        self._asked: dict[str, anyio.Event] = {}
 
     async def of(self, session: Session, execution: Execution) -> Hint | None:
         """What the fixers say of a failed execution; None where they know nothing, or ``error_hints`` is off."""
         if execution.state != "error" or not self._engine.settings.error_hints:
             return None
-        if execution.id not in self._known:
-            # Several may ask at once; who is first was the nearest to the error.
-            found = self._known.setdefault(execution.id, await self._found(session, execution))
+        asked = self._asked.get(execution.id)
+        if asked is not None:  # who was first was the nearest to the error
+            await asked.wait()
+        elif execution.id not in self._known and is_last(session, execution):
+            self._asked[execution.id] = anyio.Event()
+            try:
+                # That it was busy, gone or slow is no answer: who asks again may get one.
+                with suppress(CellwrightError, TimeoutError):
+                    self._known[execution.id] = await self._found(session, execution)
+            finally:
+                self._asked.pop(execution.id).set()
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-            return found
-        return self._known[execution.id]
+        return self._known.get(execution.id)
 
     async def _found(self, session: Session, execution: Execution) -> Hint | None:
-        elsewhere = await unrun_names(session, execution.cell_id)
-        failure = await failure_of(self._engine, session, execution, elsewhere)
-        if failure.diagnosis is None:
+        with anyio.fail_after(_ASKED_S):
+            diagnosis = await session.diagnose()
+        if diagnosis is None:
             return None
+        elsewhere = await unrun_names(session, execution.cell_id)
+        failure = failure_of(self._engine, session, execution, elsewhere, diagnosis)
         # A long cell may take seconds, for which nobody else should wait.
         proposal = await anyio.to_thread.run_sync(propose, failure, self._fixers)
         return _hint(failure, proposal) if proposal is not None else None
