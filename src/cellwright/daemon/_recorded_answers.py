@@ -138,7 +138,9 @@ class RecordedAnswers:
         if result is None:
             return None
         said = self._record["instructions"][dialect]
-        return {**result, "instructions": " ".join(said[name] for name in sets if said[name])}
+        # A dialect says the same whatever the set is, and says it once.
+        told = dict.fromkeys(said[name] for name in sets if said[name])
+        return {**result, "instructions": " ".join(told)}
 
     def _list(self, method: str, dialect: str, sets: list[str], modern: str | None) -> dict[str, Any] | None:
         envelope = self._record["envelopes"].get(modern) if modern is not None else {}

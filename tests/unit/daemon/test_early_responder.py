@@ -15,7 +15,9 @@ from cellwright.daemon._connections import Conversation
 from cellwright.daemon._early_responder import Arrival, EarlyResponder
 from cellwright.daemon._recorded_answers import FILE, LISTS, VERSION_KEY
 from cellwright.daemon.handshake import encode_handshake
-from cellwright.mcp.toolsets import instructions, tools_of
+from cellwright.mcp import DIALECTS
+from cellwright.mcp.server import _dialect as dialect_of
+from cellwright.mcp.toolsets import chosen_sets, tools_of
 from tests.waiting import LIMIT_S
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -91,12 +93,24 @@ def test_lists_are_answered_before_there_is_a_server(
     names = [tool["name"] for tool in answers["tools/list"]["tools"]]
     if sets is not None:
         assert names == [definition.name for definition in tools_of(sets)]
-        assert greeting["instructions"] == instructions(sets)
     assert "execution_wait" in names or sets == ("once",)
+    assert greeting["instructions"] == dialect_of(dialect, chosen_sets(toolset)).about
     assert greeting["capabilities"]["tools"] == {"listChanged": True}
     arrival = client.ends()
     assert set(arrival.answered) == {0, *LISTS}
     assert arrival.said.count(b"\n") == 1 + len(LISTS), "the server hears everything again"
+
+
+@pytest.mark.parametrize("dialect", [None, *DIALECTS])
+def test_recorded_instructions_are_the_servers_whatever_the_toolset(
+    directory: Path, dialect: str | None
+) -> None:
+    answers = _recorded_answers.RecordedAnswers(str(directory))
+    hello = json.dumps({"id": 0, "method": "initialize", "params": HELLO}).encode()
+    for toolset in (None, "all", "once", "plans, notebooks"):
+        found = answers.answer(hello, {"dialect": dialect, "toolset": toolset}, greeted=False)
+        assert found is not None
+        assert found.result["instructions"] == dialect_of(dialect, chosen_sets(toolset)).about
 
 
 def test_only_what_is_sure_is_answered_early(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
