@@ -81,7 +81,9 @@ class RunResources:
         """A branch that is ready to be worked on."""
         if session is not None and session.state != "active":
             await self.room(1)
-        branch = Branch(label, list(history), session)
+        branch = Branch(label, list(history))
+        if session is not None:
+            branch.work_in(session)
         client = self._server.in_process(_PROGRAM, directory=self._question.directory, begun=branch.begun)
 
         async def session_id() -> str:
@@ -110,7 +112,8 @@ class RunResources:
     async def _take_in(self, branch: Branch, session_id: str) -> None:
         """Make a new notebook the branch's, whoever asked for it, with the question's data in its place."""
         self.made.add(session_id)
-        branch.session = session = self.engine.session(session_id)
+        session = self.engine.session(session_id)
+        branch.work_in(session)
         if branch.label == MAIN:
             # At once: a daemon that is killed in the first cell leaves a conversation that knows its notebook.
             await self._note_made(session)
@@ -150,6 +153,8 @@ class RunResources:
         What others run in the same notebook goes on. Branches that nobody took back keep their notebooks, not their
         kernels.
         """
+        for branch in self._branches:
+            branch.leave()
         with anyio.move_on_after(_SETTLE_S, shield=True):
             for branch in self._branches:
                 session = branch.session

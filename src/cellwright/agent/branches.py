@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -73,6 +74,7 @@ class Branch:
     """The MCP server's tools in its session. Given to it, as ``tools`` are, before anybody has the branch."""
     tools: Tools = field(init=False, repr=False)
     """All that the model may call."""
+    _work: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
 
     @property
     def session_id(self) -> str | None:
@@ -81,6 +83,16 @@ class Branch:
     @property
     def executions(self) -> list[str]:
         return [one.execution_id for one in self.runs]
+
+    def work_in(self, session: Session) -> None:
+        """Make a session the branch's. It counts as at work, also while a model thinks, until ``leave`` or another."""
+        self.leave()
+        self.session = session
+        self._work.enter_context(session.at_work())
+
+    def leave(self) -> None:
+        """Count no more as at work on its session."""
+        self._work.close()
 
     def begin(self) -> None:
         """Before it is acted on again."""

@@ -372,7 +372,7 @@ def _spare(active: Collection[Session], made: Collection[str], busy: Collection[
     found = [
         one
         for one in active
-        if (one.id in made or one.record.branch_of in made) and one.id not in busy and not one.runs.live
+        if (one.id in made or one.record.branch_of in made) and one.id not in busy and one.is_idle
     ]
     return sorted(found, key=lambda one: one.last_active)
 

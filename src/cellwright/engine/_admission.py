@@ -1,11 +1,13 @@
 """How many sessions may have a kernel at once, and which one makes room for another.
 
+Nobody waits here for room: where none can be made, a session is refused at once, and its caller decides what then.
 Counts those that are starting too: a kernel takes a while, and many may be asked for meanwhile. How a session is
 suspended is its own matter (see ``kernel``).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
@@ -23,16 +25,19 @@ _REASON = (
     "replaying it brings its variables back"
 )
 
+# Whoever works with a session pauses between two calls, a model to think and a person to read: one that was used just
+# now is not given up, nor do sessions that are made faster than they are used suspend one another in turn.
+_LEAST_IDLE_S = 60.0
+
 
 class Admission:
-    """Lets sessions have kernels up to a limit. At the limit the longest idle session makes room, or all are refused."""
+    """Lets sessions have kernels up to a limit. At the limit the longest idle session makes room, or new ones are refused."""
 
     def __init__(self, active: Callable[[], list[Session]], options: EngineOptions) -> None:
         self._active = active
         self._limit = options.max_sessions
         self._suspends = options.suspends_when_full
         self._starting: set[str] = set()
-        self._started = anyio.Event()
         self._deciding = anyio.Lock()
 
     def check(self) -> None:
@@ -41,8 +46,7 @@ class Admission:
         Raises:
             TooManySessions: the limit is reached, and no session can make room.
         """
-        may_wait = self._suspends and self._starting
-        if self._missing(()) > 0 and not may_wait and not self._spare(()):
+        if self._missing(()) > 0 and not self._spare(()):
             raise self._refusal()
 
     @asynccontextmanager
@@ -59,28 +63,23 @@ class Admission:
         if record.is_unseen or record.id in self._starting:
             yield
             return
-        async with self._deciding:
-            while self._missing((record.id,)) > 0:
-                if not suspends:
-                    raise self._refusal("none is to make room for a trial")
-                await self._make_room((record.id, *spare))
-            self._starting.add(record.id)
+        while self._missing((record.id,)) > 0:
+            if not suspends:
+                raise self._refusal("none is to make room for a trial")
+            async with self._deciding:  # one at a time, or two would each suspend a session for the same room
+                if self._missing((record.id,)) > 0:
+                    await self._make_room((record.id, *spare))
+        self._starting.add(record.id)
         try:
             yield
         finally:
             self._starting.discard(record.id)
-            self._started.set()
 
     async def _make_room(self, spare: Collection[str]) -> None:
         idle = self._spare(spare)
-        if idle:
-            await idle[0].kernel.suspend(reason=_REASON)
-        elif self._suspends and self._starting:
-            # Those are idle once they have their kernels.
-            self._started = anyio.Event()
-            await self._started.wait()
-        else:
+        if not idle:
             raise self._refusal()
+        await idle[0].kernel.suspend(reason=_REASON)
 
     def _missing(self, but: Collection[str]) -> int:
         """How many sessions too many there would be with one more."""
@@ -91,11 +90,14 @@ class Admission:
         """The sessions that can make room, the longest idle first."""
         if not self._suspends:
             return []
-        idle = [one for one in self._active() if one.is_idle and one.id not in (*but, *self._starting)]
-        return sorted(idle, key=lambda one: one.last_active)
+        before = time.monotonic() - _LEAST_IDLE_S
+        idle = [one for one in self._active() if one.is_idle and one.last_active <= before]
+        others = (one for one in idle if one.id not in (*but, *self._starting))
+        return sorted(others, key=lambda one: one.last_active)
 
     def _refusal(self, why: str | None = None) -> TooManySessions:
-        why = why or ("each of them is at work" if self._suspends else "when_full is 'refuse'")
+        at_work = f"each of them is at work or was within the last {_LEAST_IDLE_S:g} s"
+        why = why or (at_work if self._suspends else "when_full is 'refuse'")
         return TooManySessions(
             f"As many sessions are active as the setting max_sessions allows, {self._limit}, and {why}",
             hint="Suspend or delete one, or raise CELLWRIGHT_MAX_SESSIONS",

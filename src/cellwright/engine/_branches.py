@@ -144,29 +144,41 @@ class Branches:
         with anyio.CancelScope(shield=True):  # one that is half begun would be nobody's to remove
             session = await self._enter(self._new_record(origin, kept), origin)
         try:
-            try:
-                # Neither what it grows from nor what grows beside it makes room for it.
-                spare = [one.id for one in self._sessions.values() if one.record.branch_of == origin.id]
-                admitted = self._services.admit(session.record, spare=(origin.id, *spare), suspends=not trial)
-                async with admitted:
-                    if kept is not None:
-                        try:
-                            return await self._by_checkpoint(origin, session, kept)
-                        except KernelError as error:
-                            if trial:
-                                raise
-                            reason = error.message
-                    # Without a sandbox that shows it elsewhere, its folder is where it lies.
-                    session.context.record = replace(session.record, seen_at=None)
-                    with anyio.CancelScope(shield=True):
-                        await session.kernel.ensure()
-            finally:
-                session.context.turn.release()
-            return await self._by_replay(origin, session, kept, reason)
+            with origin.at_work(), session.at_work():
+                return await self._give_state(origin, session, kept, reason, trial=trial)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._delete(session.id)
             raise
+
+    async def _give_state(
+        self,
+        origin: Session,
+        session: Session,
+        kept: CheckpointRecord | None,
+        reason: str | None,
+        *,
+        trial: bool,
+    ) -> Branch:
+        """Bring a branch to its original's state, from a checkpoint or, where that cannot be and it is no trial, by replay."""
+        try:
+            # Neither what it grows from nor what grows beside it makes room for it.
+            spare = [one.id for one in self._sessions.values() if one.record.branch_of == origin.id]
+            async with self._services.admit(session.record, spare=(origin.id, *spare), suspends=not trial):
+                if kept is not None:
+                    try:
+                        return await self._by_checkpoint(origin, session, kept)
+                    except KernelError as error:
+                        if trial:
+                            raise
+                        reason = error.message
+                # Without a sandbox that shows it elsewhere, its folder is where it lies.
+                session.context.record = replace(session.record, seen_at=None)
+                with anyio.CancelScope(shield=True):
+                    await session.kernel.ensure()
+        finally:
+            session.context.turn.release()
+        return await self._by_replay(origin, session, kept, reason)
 
     def _new_record(self, origin: Session, kept: CheckpointRecord | None) -> SessionRecord:
         """A branch as it is before it has a kernel."""

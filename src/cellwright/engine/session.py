@@ -154,9 +154,9 @@ class Session:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs or is about to, no work of several runs goes on, and no person has it."""
+        """Whether nothing runs or is about to, no replay or other work of several runs goes on, and no person has it."""
         context = self.context
-        busy = self.runs.live or context.turn.locked() or context.at_work
+        busy = self.runs.live or context.turn.locked() or context.at_work or self.queue.reserved_for
         return not busy and context.record.hold is None
 
     @contextmanager

@@ -316,7 +316,10 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """Sessions that may be active at once."""
 
     when_full: Literal["suspend", "refuse"] = "suspend"
-    """What happens at ``max_sessions``: the longest idle session that nothing works on is suspended, or new ones are refused."""
+    """What happens at ``max_sessions``: the longest idle session is suspended, or new ones are refused.
+
+    Only one makes room that nothing works on and that was not used for a minute; where there is none, the new one is
+    refused."""
 
     max_cells: int = Field(default=100, ge=1, le=100_000)
     """Cells that a notebook may hold."""

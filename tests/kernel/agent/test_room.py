@@ -58,6 +58,7 @@ async def test_a_conversation_knows_its_notebook_and_model_before_the_run_is_ove
 ) -> None:
     kept = Conversations(engine.settings.storage / "conversations")
     seen: list[tuple[str | None, str | None]] = []
+    idle: list[bool] = []
 
     class Watcher:
         def began(self, step: Step) -> None:
@@ -69,7 +70,10 @@ async def test_a_conversation_knows_its_notebook_and_model_before_the_run_is_ove
         async def ended(self, step: Step) -> None:
             if step.kind == "call":
                 newest = (await kept.list())[0]
+                idle.append(engine.session(step.session_id or "").is_idle)
                 seen.append((newest.notebook.session_id if newest.notebook else None, newest.model))
 
     outcome = await ask("What is kept?", script(4), watchers=[Watcher()])
     assert seen == [(outcome.session_id, "test:scripted")], "also where the daemon is killed in a cell"
+    idle.append(engine.session(outcome.session_id).is_idle)
+    assert idle == [False, True], "nobody takes its kernel while the model thinks, and anybody may after that"

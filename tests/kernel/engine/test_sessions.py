@@ -8,6 +8,7 @@ import nbformat
 import pytest
 
 from cellwright import Engine
+from cellwright.engine import _admission
 from cellwright.engine.host_actions import stop_host
 from cellwright.errors import (
     CellwrightError,
@@ -230,28 +231,23 @@ async def test_the_limits_on_sessions_and_cells_name_their_settings(open_here: O
         await engine.create("second")
 
 
-async def test_at_the_limit_the_longest_idle_session_makes_room_also_for_many_at_once(
-    open_here: OpenEngine,
+async def test_at_the_limit_the_longest_idle_session_makes_room(
+    open_here: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    most = 0
-
-    async def create(name: str) -> None:
-        nonlocal most
-        await engine.create(name)
-        most = max(most, len(engine.sessions("active")))
-
     async with open_here(max_sessions=2, standby_kernels=1) as engine:
         busy = await engine.create("busy")
         running = await busy.execute_code("import time; time.sleep(600)")
-        async with anyio.create_task_group() as tasks:
-            for number in range(4):
-                tasks.start_soon(create, f"number {number}")
-        states = [session.state for session in engine.sessions()]
-        assert (most, sorted(states)) == (2, ["active"] * 2 + ["suspended"] * 3)
-        assert busy.state == "active", "what runs is not taken away"
-        gone = next(session for session in engine.sessions() if session.state == "suspended")
+        gone = await engine.create("used just now")
+        with pytest.raises(TooManySessions, match="within the last 60 s"):
+            await engine.create("too early")
+        monkeypatch.setattr(_admission, "_LEAST_IDLE_S", 0)
+        last = await engine.create("number 3")
+        assert (busy.state, gone.state) == ("active", "suspended"), "what runs is not taken away"
         assert "max_sessions" in (gone.record.reason or "")
-        last = next(session for session in engine.sessions("active") if session is not busy)
+        replay = await last.replays.start(upto=None, timeout_s=None, host=None)
+        assert not last.is_idle, "its first step is about to run"
+        await replay.wait()
+        assert last.is_idle
         with last.at_work(), pytest.raises(TooManySessions, match="at work"):
             await engine.create("one too many")
         with last.at_work(), pytest.raises(TooManySessions, match="at work"):
