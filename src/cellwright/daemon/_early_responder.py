@@ -28,6 +28,11 @@ _CHUNK = 64 * 1024
 # What a client may say before anybody has time for it; the rest waits in the socket.
 _MOST_BYTES = 4 * 1024 * 1024
 
+# What a client is answered before that: as much as its socket holds unread, since one that does not read must not keep
+# everybody else waiting. Each line takes some room of its own there.
+_MOST_ANSWERED = 100 * 1024
+_LINE_COST = 1024
+
 
 class Arrival:
     """A connection, what it said so far beyond its hello, and the questions that are answered already."""
@@ -38,6 +43,7 @@ class Arrival:
         self.handshake: dict[str, Any] | None = None
         self.answered: dict[str | int, RecordedAnswer] = {}
         self._looked_at = 0
+        self._room = _MOST_ANSWERED
 
     def take(self, chunk: bytes) -> None:
         """Add what was read; the hello is taken off the front when it is complete."""
@@ -56,6 +62,11 @@ class Arrival:
         lines = self.said[self._looked_at : end].splitlines()
         self._looked_at = max(end, self._looked_at)
         return lines
+
+    def has_room(self, line: bytes) -> bool:
+        """Whether the client's socket surely takes a line more, which counts as sent; after the first no, none does."""
+        self._room -= len(line) + _LINE_COST
+        return self._room >= 0
 
     @property
     def is_greeted(self) -> bool:
@@ -136,8 +147,10 @@ class EarlyResponder:
             for line in arrival.new_lines():
                 answer = self._record.answer(line, arrival.handshake, greeted=arrival.is_greeted)
                 if answer is not None and answer.ident not in arrival.answered:
-                    arrival.answered[answer.ident] = answer
-                    _send(arrival, answer.line)
+                    reply = answer.line
+                    if arrival.has_room(reply):
+                        arrival.answered[answer.ident] = answer
+                        _send(arrival, reply)
                 self._greeted.set()
 
 

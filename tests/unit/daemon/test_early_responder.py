@@ -132,6 +132,20 @@ def test_only_what_is_sure_is_answered_early(directory: Path, monkeypatch: pytes
     assert record["package"] == cellwright.__version__
 
 
+@pytest.mark.timeout(60)
+def test_a_client_that_does_not_read_keeps_nobody_waiting(directory: Path) -> None:
+    client = Client(directory)
+    lists = [{"id": number, "method": "tools/list"} for number in range(1, 100)]
+    hello = {"id": 0, "method": "initialize", "params": HELLO}
+    client.says(hello, *lists, *questions("prompts/list"))
+    assert client.hears()["id"] == 0, "so the responder is at the others by now"
+    arrival = client.ends()
+    answered = list(arrival.answered)
+    assert answered == list(range(len(answered))), "in order, and the small one at the end waits too"
+    assert 1 < len(answered) < 10, "the rest is the server's to answer"
+    assert arrival.said.count(b"tools/list") == 99
+
+
 def test_recorded_tools_have_the_operators_limits(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     question = json.dumps(questions("tools/list")[0]).encode()
 
