@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
@@ -85,14 +85,20 @@ class MemoryUse:
 
     total: int
     used: int
+    around: float = 0.0
+    """The part in use of a container or machine around it, where that is fuller than it is itself."""
 
     @property
     def fraction(self) -> float:
-        return self.used / self.total if self.total else 0.0
+        """The part in use, here or around it, whichever is fuller: where either is full nothing more fits."""
+        return max(self.around, self.used / self.total if self.total else 0.0)
 
 
 def machine_memory() -> MemoryUse:
-    """The memory of this machine, or of the container or service around this process where that is less."""
+    """The memory of this machine, or of that container or service around this process which leaves the least.
+
+    It counts as full as the fullest of them is.
+    """
     machine = psutil.virtual_memory()
     whole = MemoryUse(machine.total, machine.total - machine.available)
     try:
@@ -100,7 +106,9 @@ def machine_memory() -> MemoryUse:
     except OSError:
         return whole
     found = [use for place in _groups_around(own) if (use := group_use(*place)) is not None]
-    return min((_within(use, whole) for use in found if use.total < whole.total), default=whole, key=_left)
+    limited = [_within(use, whole) for use in found if use.total < whole.total]
+    least, fullest = min(limited, default=whole, key=_left), max(limited, default=whole, key=_fraction)
+    return replace(least, around=fullest.fraction) if fullest.fraction > least.fraction else least
 
 
 def _within(container: MemoryUse, machine: MemoryUse) -> MemoryUse:
@@ -111,6 +119,10 @@ def _within(container: MemoryUse, machine: MemoryUse) -> MemoryUse:
 
 def _left(use: MemoryUse) -> int:
     return use.total - use.used
+
+
+def _fraction(use: MemoryUse) -> float:
+    return use.fraction
 
 
 def _groups_around(own: str) -> Iterator[tuple[Path, GroupFiles]]:

@@ -65,7 +65,12 @@ def test_a_container_or_service_around_us_counts_where_it_is_smaller(
     limit(groups / "user.slice", str(128 * GB), 1)
     assert machine_memory().total == 8 * GB, "a limit above the machine's is none"
     limit(groups, str(4 * GB), 0)
-    assert machine_memory() == MemoryUse(4 * GB, GB), "and as full as the machine is"
+    assert machine_memory() == MemoryUse(4 * GB, GB, around=0.5), "and as full as the machine is"
+    limit(groups, str(50 * GB), 97 * GB // 2)
+    limit(groups / "user.slice/our.service", str(GB), GB // 10)
+    least = machine_memory()
+    assert least.total == GB, "what one session may have is a share of what has the least left"
+    assert least.fraction == pytest.approx(0.97), "and nothing starts in a container that is full"
 
 
 def test_a_job_has_what_its_group_or_slurm_says(groups: Path, monkeypatch: pytest.MonkeyPatch) -> None:
