@@ -30,7 +30,7 @@ from cellwright.hosts.kernels import Ending, Kernels
 from cellwright.hosts.launchers import JobSteps, Launchers
 from cellwright.hosts.protocol import HostOptions, KernelStatus, Resources
 from cellwright.kernels import adopt_orphans
-from cellwright.sandbox.policy import Policy, memory_share, with_memory
+from cellwright.sandbox.policy import Policy, memory_lost, memory_share, with_memory
 from cellwright.sandbox.tiers import Tier
 
 __all__ = [
@@ -306,9 +306,7 @@ class Host:
             case protocol.Attach():
                 result = self._attach(connection, request, calls)
             case protocol.StartKernel():
-                self._refuse_when_memory_is_short()
-                policy = self._under_own_memory(request.policy)
-                result = await self._kernels.start(msgspec.structs.replace(request, policy=policy))
+                result = await self._start(request)
             case protocol.StopKernel(kernel_id):
                 await self._kernels.stop(kernel_id)
             case (
@@ -328,6 +326,14 @@ class Host:
             case _:
                 result = await self._do_with_kernel(request)
         return result
+
+    async def _start(self, request: protocol.StartKernel) -> protocol.KernelReady:
+        self._refuse_when_memory_is_short()
+        policy = self._under_own_memory(request.policy)
+        ready = await self._kernels.start(msgspec.structs.replace(request, policy=policy))
+        # One on a Jupyter server takes nothing of this machine's.
+        lost = memory_lost(request.policy, policy) if ready.remote is None else ()
+        return msgspec.structs.replace(ready, losses=(*ready.losses, *lost))
 
     async def _do_with_kernel(self, request: protocol.Request) -> object:
         result: object = None

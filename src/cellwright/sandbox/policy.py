@@ -25,6 +25,7 @@ __all__ = [
     "Policy",
     "allowed_environment",
     "limit_text",
+    "memory_lost",
     "memory_share",
     "narrowed",
     "readable_paths",
@@ -150,6 +151,20 @@ def with_memory(policy: Policy, share: int) -> Policy:
     """A policy that leaves memory to its host, with that host's share of it."""
     asked = policy.memory_bytes
     return replace(policy, memory_bytes=share if asked is None else min(share, asked), memory_auto=False)
+
+
+def memory_lost(asked: Policy | None, given: Policy | None) -> tuple[str, ...]:
+    """What to tell a session that asked for more memory than its host has to give; nothing where it has all of it.
+
+    It is told and not refused: one that was made on an emptier machine could not be resumed otherwise.
+    """
+    wanted = asked.memory_bytes if asked is not None else None
+    had = given.memory_bytes if given is not None else None
+    if wanted is None or had is None or had >= wanted:
+        return ()
+    less, more = limit_text("memory_bytes", had), limit_text("memory_bytes", wanted)
+    share = "a session's share of this machine (max_session_memory is auto)"
+    return (f"{less} of memory instead of the {more} asked for: no more is {share}",)
 
 
 def refuse_wider(policy: Policy, narrowing: Narrowing) -> None:

@@ -8,7 +8,7 @@ from cellwright import Engine
 from cellwright.errors import LimitReached
 from cellwright.hosts.server import machine_memory
 from cellwright.notebook.outputs import TERMINAL_CODES
-from cellwright.sandbox.policy import memory_share
+from cellwright.sandbox.policy import Narrowing, memory_share
 from tests.kernel.engine.conftest import OpenEngine
 from tests.waiting import fail_after
 
@@ -80,6 +80,9 @@ async def test_a_session_may_have_its_share_of_the_machine_where_no_setting_says
         share = memory_share(now.total, now.used) >> 20
         [told] = re.findall(r"may use ([\d,]+) MB \(max_session_memory\)", over.reason or "")
         assert share / 2 < int(told.replace(",", "")) < share * 2
+        wide = await engine.create("more than there is", limits=Narrowing(memory_bytes=1 << 50))
+        [lost] = set(wide.record.losses).difference(session.record.losses)
+        assert "max_session_memory is auto" in lost
 
 
 async def test_a_source_beyond_its_limit_is_kept_and_runs_nothing(engine: Engine) -> None:

@@ -13,6 +13,7 @@ from cellwright.hosts.server import MemoryUse, machine_memory
 from cellwright.sandbox.policy import (
     LEAST_SHARE,
     Narrowing,
+    memory_lost,
     memory_share,
     narrowed,
     refuse_wider,
@@ -95,6 +96,9 @@ def test_auto_is_left_to_the_host_and_a_number_is_not(monkeypatch: pytest.Monkey
     own = narrowed(policy, Narrowing(memory_bytes=2 * GB))
     assert with_memory(own, 10 * GB).memory_bytes == 2 * GB
     assert with_memory(own, GB).memory_bytes == GB, "never more than the host's share"
+    [lost] = memory_lost(own, with_memory(own, GB))
+    assert lost.startswith("1024MB of memory instead of the 2048MB asked for")
+    assert memory_lost(own, with_memory(own, 2 * GB)) == memory_lost(policy, with_memory(policy, GB)) == ()
     said = engine_options(Settings(max_session_memory="300MB")).host.policy  # type: ignore[arg-type]  # as people write it
     assert said is not None
     assert (said.memory_bytes, said.memory_auto) == (300 * MB, False)
