@@ -156,6 +156,7 @@ class Resources:
             case "state" | "history" | "context" | "network" as view:
                 return _as_json(await self._view(session, view))
             case "export":
+                await session.refresh()
                 found = await exported(session, address.item, self._engine.pages)
                 binary = formats.format_named(address.item).binary
                 meta = {_NOTICES: list(found.notices)} if found.notices else None

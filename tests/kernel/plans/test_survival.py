@@ -20,6 +20,7 @@ pytestmark = pytest.mark.anyio
 
 # What no two runs have in common, or what tells of the cut itself.
 VOLATILE = {
+    "execution",
     "execution_id",
     "seconds",
     "started_at",
