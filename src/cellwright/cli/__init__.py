@@ -23,9 +23,12 @@ def main() -> None:
         from cellwright.cli._mcp import mcp  # see above
 
         sys.exit(mcp(arguments[1:]))
-    from cellwright.cli._closed_pipe import end_with_reader  # see above
+    from cellwright.cli._closed_pipe import ended_by_reader  # see above
     from cellwright.cli._commands import app, narrowed  # see above
 
-    if not arguments or arguments[0] not in _LISTENING:
-        end_with_reader()
-    narrowed(app, arguments)()
+    command = narrowed(app, arguments)
+    if arguments and arguments[0] in _LISTENING:
+        command()
+        return
+    with ended_by_reader():
+        command()

@@ -9,30 +9,39 @@ import os
 import select
 import signal
 import stat
-import sys
 import threading
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["end_with_reader"]
+__all__ = ["ended_by_reader"]
 
 # A command that is done anyway ends by itself, and need not be interrupted.
 _GRACE_S = 0.25
 
 
-def end_with_reader() -> None:
-    """Interrupt this process, as Ctrl-C would, once the pipe or socket that is its stdout has no reader."""
+@contextmanager
+def ended_by_reader() -> Iterator[None]:
+    """Interrupt what is done in here, as Ctrl-C would, once the pipe or socket that is stdout has no reader."""
+    over = threading.Event()
+    if _is_read():
+        threading.Thread(target=_watch, args=[over], name="closed_pipe", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _is_read() -> bool:
     try:
         kind = os.fstat(1).st_mode
-    except OSError:  # it has none
-        return
-    if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
-        threading.Thread(target=_watch, name="closed_pipe", daemon=True).start()
+    except OSError:  # there is no stdout
+        return False
+    return stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
 
 
-def _watch() -> None:
+def _watch(over: threading.Event) -> None:
     poll = select.poll()
     poll.register(1, 0)  # an end and an error are told without being asked for
     poll.poll()
-    time.sleep(_GRACE_S)
-    if not sys.is_finalizing():
+    if not over.wait(_GRACE_S):
         os.kill(os.getpid(), signal.SIGINT)

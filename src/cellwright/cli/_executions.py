@@ -128,7 +128,7 @@ class _LostState:
 
 async def _lost_state(caller: Caller, session: str) -> _LostState | None:
     """What a suspended session has lost; None for one that has a kernel, or has lost nothing."""
-    found = await caller.data("execution_list", session_id=session, limit=1)
+    found = await caller.facts("execution_list", session_id=session, limit=1)
     steps = found.get("replayable", 0)
     return _LostState(found["session_id"], steps) if steps else None
 

@@ -97,14 +97,19 @@ class Caller:
         Raises:
             ToolRefused: it answered with an error.
         """
+        data = await self.facts(tool, progress=progress, **arguments)
+        if "banner" in data:
+            self._say(data["banner"])
+        return data
+
+    async def facts(self, tool: str, *, progress: Progress | None = None, **arguments: Any) -> dict[str, Any]:
+        """The same, and what is to be said beside it is left to another call of this command."""
         result = await self._call(tool, arguments, progress)
         data: dict[str, Any] | None = result.get("structuredContent")
         if data is None:
             raise ToolRefused(
                 f"{tool} answered with text, not data", hint="Run `cellwright daemon stop` and try again"
             )
-        if "banner" in data:
-            self._say(data["banner"])
         return data
 
     async def text(self, tool: str, **arguments: Any) -> str:
