@@ -438,6 +438,9 @@ _SHOWN = 5
 
 _timestamp = re.compile(r"^\d{8}_\d{6}_|_\d{8}_\d{6}$")
 
+# Of several that were made within one second.
+_number = re.compile(r"_\d+$")
+
 _SAYS_NOTHING = frozenset({"", "current", "default", "latest", "none", "null"})
 
 
@@ -518,7 +521,9 @@ def _by_name(sessions: Sequence[Session], wanted: str) -> list[Session]:
         return exact
     plain = slug(untimed(stem))
     return [
-        session for session in sessions if plain == untimed(session.name) and _same_time(stem, session.name)
+        session
+        for session in sessions
+        if plain in (name := untimed(session.name), _number.sub("", name)) and _same_time(stem, session.name)
     ]
 
 
