@@ -15,8 +15,8 @@ def test_libraries_that_were_loaded_before_look_in_the_kernels_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As a fork server leaves them, which runs in the user's home.
-    monkeypatch.setattr(jedi.settings, "cache_directory", "/root/.cache/jedi")
-    monkeypatch.setattr(parso.cache, "_default_cache_path", Path("/root/.cache/parso"))
+    monkeypatch.setattr(jedi.settings, "cache_directory", str(tmp_path / "users" / "jedi"))
+    monkeypatch.setattr(parso.cache, "_default_cache_path", tmp_path / "users" / "parso")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
 

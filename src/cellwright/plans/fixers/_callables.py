@@ -15,6 +15,7 @@ __all__ = [
     "fix_call_of_value",
     "fix_missing_call",
     "suggest_types",
+    "without_keyword",
 ]
 _NOT_CALLABLE = re.compile(r"^'(?P<type>[\w.]+)' object is not callable")
 
@@ -210,13 +211,13 @@ def _kept(case: Case, assign: ast.Assign, name: str) -> list[Edit]:
         return []
     keyword = keyword_of(call, "inplace")
     if keyword is not None and isinstance(keyword.value, ast.Constant) and keyword.value.value is True:
-        return [_without(case, call, keyword)]
+        return [without_keyword(case, call, keyword)]
     if call.func.attr in _IN_PLACE and keyword is None:
         return [Edit(case.cell.place(assign)[0], case.cell.place(call)[0], "")]
     return []
 
 
-def _without(case: Case, call: ast.Call, keyword: ast.keyword) -> Edit:
+def without_keyword(case: Case, call: ast.Call, keyword: ast.keyword) -> Edit:
     """The keyword and the comma that belongs to it."""
     start, end = case.cell.place(keyword)
     before = re.search(r",\s*\Z", case.cell.text[case.cell.place(call.func)[1] : start])

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from cellwright.engine.introspection import Raised, Signature
 from cellwright.plans._failures import Failure, Proposal
 from cellwright.plans.fixers._attributes import missed_of
+from cellwright.plans.fixers._callables import without_keyword
 from cellwright.plans.fixers._cells import (
     MAX_TEXT,
     Case,
@@ -652,7 +653,7 @@ def _renamed_keyword(case: Case, call: ast.Call, row: Keyword) -> list[Edit] | N
     if row.callee:
         return _other_callee(case, call, row, keyword, row.values.get(said, row.callee))
     if row.new is None:
-        return [_without(case, call, keyword)]
+        return [without_keyword(case, call, keyword)]
     if not row.new and call.args:
         return None
     value = row.values.get(said) or case.cell.segment(keyword.value)
@@ -667,17 +668,7 @@ def _other_callee(
         return None
     end = case.cell.place(call.func)[1]
     edits = [Edit(end - len(call.func.attr), end, name)]
-    return edits if row.new is not None else [*edits, _without(case, call, keyword)]
-
-
-def _without(case: Case, call: ast.Call, keyword: ast.keyword) -> Edit:
-    """The keyword argument taken out, with the comma that belongs to it."""
-    start, end = case.cell.place(keyword)
-    before = re.search(r",\s*\Z", case.cell.text[case.cell.place(call.func)[1] : start])
-    if before is not None:
-        return Edit(start - len(before.group()), end, "")
-    after = re.match(r"\s*,\s*", case.cell.text[end:])
-    return Edit(start, end + (len(after.group()) if after else 0), "")
+    return edits if row.new is not None else [*edits, without_keyword(case, call, keyword)]
 
 
 def fix_positions(failure: Failure) -> Proposal | None:
