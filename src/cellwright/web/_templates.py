@@ -49,10 +49,12 @@ def _environment() -> Environment:
     return made
 
 
-# The page's one style sheet, its one script, and the script that draws charts, each under an address that
-# names its content.
+# The page's style sheet and its script, each joined from the files of its kind, and the script that draws charts, each
+# under an address that names its content.
 
 _STATIC = Path(__file__).parent / "static"
+
+_JOINED = frozenset({"page.css", "page.js"})
 
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
@@ -66,9 +68,9 @@ def asset_url(name: str) -> str:
 
 @functools.cache
 def _content(name: str) -> bytes:
-    if name == "page.css":
-        # One file for each thing that is shown, one request for all of them.
-        return b"\n".join(path.read_bytes() for path in sorted(_STATIC.glob("*.css")))
+    if name in _JOINED:
+        # One file for each thing that is shown or done, one request for all of them.
+        return b"\n".join(path.read_bytes() for path in sorted(_STATIC.glob(f"*{Path(name).suffix}")))
     return (_STATIC / name).read_bytes()
 
 
@@ -83,7 +85,7 @@ async def _asset(request: Request) -> Response:
     name, digest = request.path_params["name"], request.path_params["digest"]
     if name == "vega.js":
         return await _vega(request)
-    if name not in {"page.css", *(path.name for path in _STATIC.iterdir())} or digest != _digest(name):
+    if name not in {*_JOINED, *(path.name for path in _STATIC.iterdir())} or digest != _digest(name):
         return PlainTextResponse("There is no such file", 404)
     return Response(_content(name), media_type=_TYPES[Path(name).suffix], headers=_FOREVER)
 

@@ -42,6 +42,36 @@ def test_a_cell_is_written_run_and_read_by_the_keyboard_alone(looker: Looker, se
     expect(new.locator(".state")).to_have_text("ok")
 
 
+def test_the_plain_editor_is_monospaced_and_indents_and_escape_then_tab_leaves_it(
+    looker: Looker, served: Served
+) -> None:
+    looker.page.route("**/editor.js", lambda route: route.abort())
+    page, _ = open_book(looker, served, "Plain", "x = 1")
+    cell = page.locator("article.cell.code")
+    cell.focus()
+    page.keyboard.press("Enter")
+    editor = page.get_by_label("Source of cell 2")
+    assert "mono" in editor.evaluate("one => getComputedStyle(one).fontFamily").lower()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type("def f():")
+    page.keyboard.press("Enter")
+    page.keyboard.type("x = 1")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type("y")
+    expect(editor).to_have_value("def f():\n    x = 1\n        y")
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Shift+Tab")
+    expect(editor).to_have_value("def f():\nx = 1\n    y")
+    page.keyboard.press("Escape")
+    expect(cell).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(cell).not_to_be_focused()
+    expect(cell.locator("pre.code")).to_have_text("def f():\nx = 1\n    y")
+
+
 def test_what_is_being_written_outlives_what_the_stream_brings_and_a_clash_shows_both(
     looker: Looker, served: Served
 ) -> None:

@@ -27,7 +27,7 @@ ELSEWHERE = """([from, to]) => {
 STATIC = Path(__file__).parents[3] / "src" / "cellwright" / "web" / "static"
 MOST_BYTES = 150_000
 MOST_REQUESTS = 10
-MOST_LINES = 500
+MOST_LINES = 300
 SALES = """\
 import pandas as pd
 sales = pd.DataFrame({"region": ["North", "South", "East", "West"], "units": [1204, 872, 1011, 640]})
@@ -124,6 +124,6 @@ def test_the_first_page_is_light(browser: Browser, served: Served) -> None:
         assert sum(int(answer.headers["content-length"]) for answer in whole) < MOST_BYTES
 
 
-def test_the_script_can_be_read_in_one_sitting() -> None:
-    assert [path.name for path in STATIC.glob("*.js")] == ["page.js"]
-    assert len((STATIC / "page.js").read_text().splitlines()) < MOST_LINES
+def test_each_script_of_the_page_can_be_read_at_once() -> None:
+    scripts = list(STATIC.glob("*.js"))
+    assert [path.name for path in scripts if len(path.read_text().splitlines()) > MOST_LINES] == []
