@@ -14,6 +14,9 @@ PYTHONS := $(or $(PYTHON),python3.13 python3.12 python3.11 python3)
 # `make test ARGS="tests/kernel/engine -k restart"` and `make test LANE=kernel` narrow a run down.
 ARGS ?=
 LANE ?=
+# `make release SIGNING_KEY=~/.ssh/id_ed25519`
+SIGNING_KEY ?=
+VERSION ?=
 
 # With it set, every process compiles every import again: four times slower to start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,7 +26,7 @@ unexport PYTHONHOME
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-matrix bench lint metrics docs lock clean
+.PHONY: help demo check test test-matrix bench lint metrics docs lock version release clean
 
 help: ## Print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -58,6 +61,7 @@ lint: $(ENV_STAMP) ## Check style, types, layers and the house rules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
+	$(BIN)/python -m scripts.versions >/dev/null
 	$(BIN)/deno fmt --quiet --check --line-width 110 src/cellwright_kernel/deno
 	$(BIN)/deno lint --quiet src/cellwright_kernel/deno
 	$(BIN)/python -m pytest -q tests/unit/project/test_house_rules.py
@@ -73,11 +77,22 @@ LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 
     --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(UPGRADE)
 
 lock: $(UV) ## Resolve pyproject.toml into requirements/ again (UPGRADE=--upgrade takes newer releases)
-	$(LOCK) pyproject.toml --all-extras --group build --group test --group lint -o requirements/dev.txt
-	$(LOCK) pyproject.toml --all-extras --group build --group test --group lint --group bench \
+	$(LOCK) pyproject.toml --all-extras --group build --group test --group lint --group release -o requirements/dev.txt
+	$(LOCK) pyproject.toml --all-extras --group build --group test --group lint --group release --group bench \
 	    -c requirements/dev.txt -o requirements/bench.txt
+	$(LOCK) pyproject.toml -c requirements/dev.txt -o requirements/base.txt
+	$(LOCK) pyproject.toml --all-extras -c requirements/dev.txt -o requirements/all.txt
 	$(LOCK) --group servers -o requirements/servers.txt
 	echo uv | $(LOCK) - -c requirements/dev.txt -o requirements/tools.txt
+
+version: $(ENV_STAMP) ## Write VERSION=1.2.3 everywhere, and give the changelog its section
+	$(BIN)/python -m scripts.versions $(VERSION)
+	$(BIN)/python -m cellwright.daemon.greeting_recorder
+
+# Builds from what is committed would need a clone: what is not committed is named instead.
+release: $(ENV_STAMP) ## Build wheel, sdist, bundles, bill of materials and checksums (SIGNING_KEY=path signs them)
+	@git status --porcelain | sed 's/^/warning: not committed: /' >&2
+	$(BIN)/python -m scripts.release $(addprefix --signing-key ,$(SIGNING_KEY))
 
 clean: ## Remove the environment and every cache
 	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # importing typing costs the byte pump and the daemon a tenth
     from cellwright.errors import CellwrightError
     from cellwright.settings import Settings
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 __all__ = [
     "CellwrightError",
     "Engine",

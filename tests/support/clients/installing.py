@@ -70,6 +70,7 @@ class Installed:
 CLAUDE_CODE = Program("@anthropic-ai/claude-code", "2.1.325", "claude")
 CODEX = Program("@openai/codex", "0.166.0", "codex")
 GEMINI = Program("@google/gemini-cli", "0.61.0", "gemini")
+MCPB = Program("@anthropic-ai/mcpb", "2.1.2", "mcpb")
 CONFORMANCE = Program("@modelcontextprotocol/conformance", "0.2.0-alpha.12", "conformance")
 
 

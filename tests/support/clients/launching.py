@@ -1,6 +1,6 @@
 """Runs an agent's real command line once, with a fresh home, one MCP server and a scripted model, and nothing else.
 
-Each client gets the registration that its users write, in its own file. The environment is made from nothing, so no
+Each client gets the registration that its users write, in its own file, or our plugin, by its own commands. The environment is made from nothing, so no
 account of whoever runs the tests is used, and a proxy that refuses everything stands before all other machines.
 """
 
@@ -14,7 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.clients.installing import CLAUDE_CODE, CODEX, GEMINI, Installed, Program
+from tests.support.clients.installing import (
+    CLAUDE_CODE,
+    CODEX,
+    GEMINI,
+    ROOT,
+    Installed,
+    Program,
+)
 from tests.support.clients.wires import SERVER_NAME
 from tests.waiting import scaled
 
@@ -50,7 +57,8 @@ class Registration:
     home: Path
     workspace: Path
     model_url: str
-    server: ServerCommand
+    server: ServerCommand | None
+    """None where a plugin brings it."""
 
     def write(self, path: str, content: str) -> Path:
         """Put a file below the home."""
@@ -75,6 +83,8 @@ class Client:
     name: str
     program: Program
     configure: Callable[[Registration, str], Invocation]
+    plugin_commands: Sequence[Sequence[str]]
+    """What a user types to install our plugin: ``ROOT`` stands for the repository."""
 
     def run(
         self,
@@ -82,20 +92,25 @@ class Client:
         prompt: str,
         *,
         model_url: str,
-        server: ServerCommand,
+        server: ServerCommand | None,
         directory: Path,
         limit_s: float = RUN_LIMIT_S,
     ) -> Finished:
-        """Let the client work on one prompt until it ends.
+        """Let the client work on one prompt until it ends; without a server it installs our plugin first.
 
         Raises:
             ClientTooSlowError: it did not end in time.
         """
         registration = Registration(directory / "home", directory / "workspace", model_url, server)
-        registration.home.mkdir(parents=True)
+        registration.home.mkdir(parents=True, exist_ok=True)
         registration.workspace.mkdir()
         invocation = self.configure(registration, prompt)
         env = {**_closed_environment(registration, installed.path), **invocation.env}
+        for command in self.plugin_commands if server is None else ():
+            argv = [argument.replace("ROOT", str(ROOT)) for argument in command]
+            done = _run([str(installed.command), *argv], env, registration, limit_s)
+            if done.exit_code != 0:
+                return done
         return _run([str(installed.command), *invocation.options], env, registration, limit_s)
 
 
@@ -105,7 +120,8 @@ def _closed_environment(registration: Registration, path: str) -> dict[str, str]
     proxies = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
     loopback = "127.0.0.1,localhost,::1"
     return {
-        "PATH": path,
+        # uv, too, puts commands there.
+        "PATH": f"{registration.home}/.local/bin{os.pathsep}{path}",
         "HOME": str(registration.home),
         "TMPDIR": str(temporary),
         "LANG": "C.UTF-8",
@@ -143,19 +159,21 @@ def _run(argv: Sequence[str], env: Mapping[str, str], registration: Registration
 
 
 def _claude_code(registration: Registration, prompt: str) -> Invocation:
-    server = {"command": registration.server.argv[0], "args": registration.server.argv[1:]}
-    servers = {SERVER_NAME: {"type": "stdio", **server, "env": dict(registration.server.env)}}
-    config = registration.write("mcp.json", json.dumps({"mcpServers": servers}))
-    return Invocation(
-        options=[
-            "-p",
-            prompt,
+    if registration.server is None:
+        options = ["--allowedTools", f"mcp__plugin_{SERVER_NAME}_{SERVER_NAME}"]
+    else:
+        server = {"command": registration.server.argv[0], "args": registration.server.argv[1:]}
+        servers = {SERVER_NAME: {"type": "stdio", **server, "env": dict(registration.server.env)}}
+        config = registration.write("mcp.json", json.dumps({"mcpServers": servers}))
+        options = [
             "--mcp-config",
             str(config),
             "--strict-mcp-config",
             "--allowedTools",
             f"mcp__{SERVER_NAME}",
-        ],
+        ]
+    return Invocation(
+        options=["-p", prompt, *options],
         env={
             "ANTHROPIC_BASE_URL": registration.model_url,
             "ANTHROPIC_API_KEY": KEY,
@@ -166,6 +184,8 @@ def _claude_code(registration: Registration, prompt: str) -> Invocation:
             "DISABLE_ERROR_REPORTING": "1",
             # Otherwise a tool is found by a search of the model's before it can be called.
             "ENABLE_TOOL_SEARCH": "false",
+            # The first turn waits for a plugin's server, as for one that is registered.
+            "MCP_CONNECTION_NONBLOCKING": "false",
         },
     )
 
@@ -175,8 +195,17 @@ def _codex(registration: Registration, prompt: str) -> Invocation:
         # Strings and lists of them are written the same way in TOML.
         return json.dumps(value)
 
-    argv, env = list(registration.server.argv), registration.server.env
-    variables = ", ".join(f"{json.dumps(name)} = {toml(value)}" for name, value in env.items())
+    if registration.server is None:
+        table = f'[plugins."{SERVER_NAME}@{SERVER_NAME}".mcp_servers.{SERVER_NAME}]'
+    else:
+        argv, env = list(registration.server.argv), registration.server.env
+        variables = ", ".join(f"{json.dumps(name)} = {toml(value)}" for name, value in env.items())
+        table = f"""[mcp_servers.{SERVER_NAME}]
+command = {toml(argv[0])}
+args = {toml(argv[1:])}
+env = {{ {variables} }}
+required = true
+tool_timeout_sec = 120"""
     registration.write(
         ".codex/config.toml",
         f"""
@@ -190,7 +219,7 @@ enabled = false
 [features]
 apps = false
 daemon_auto_start = false
-plugins = false
+plugins = {toml(registration.server is None)}
 
 [model_providers.scripted]
 name = "scripted"
@@ -198,12 +227,7 @@ base_url = {toml(f"{registration.model_url}/v1")}
 wire_api = "responses"
 env_key = "SCRIPTED_KEY"
 
-[mcp_servers.{SERVER_NAME}]
-command = {toml(argv[0])}
-args = {toml(argv[1:])}
-env = {{ {variables} }}
-required = true
-tool_timeout_sec = 120
+{table}
 default_tools_approval_mode = "approve"
 """,
     )
@@ -214,9 +238,12 @@ default_tools_approval_mode = "approve"
 
 
 def _gemini(registration: Registration, prompt: str) -> Invocation:
-    server = {"command": registration.server.argv[0], "args": registration.server.argv[1:], "trust": True}
+    servers = {}
+    if (command := registration.server) is not None:
+        server = {"command": command.argv[0], "args": command.argv[1:], "trust": True}
+        servers = {SERVER_NAME: {**server, "env": dict(command.env)}}
     settings = {
-        "mcpServers": {SERVER_NAME: {**server, "env": dict(registration.server.env)}},
+        "mcpServers": servers,
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
         "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
         "privacy": {"usageStatisticsEnabled": False},
@@ -224,7 +251,15 @@ def _gemini(registration: Registration, prompt: str) -> Invocation:
     }
     registration.write(".gemini/settings.json", json.dumps(settings))
     return Invocation(
-        options=["--model", "gemini-3.8-flash", "--skip-trust", "--prompt", prompt],
+        options=[
+            "--model",
+            "gemini-3.8-flash",
+            "--skip-trust",
+            "--approval-mode",
+            "yolo",
+            "--prompt",
+            prompt,
+        ],
         env={
             "GEMINI_API_KEY": KEY,
             "GOOGLE_GEMINI_BASE_URL": registration.model_url,
@@ -234,7 +269,17 @@ def _gemini(registration: Registration, prompt: str) -> Invocation:
 
 
 CLIENTS = (
-    Client("claude-code", CLAUDE_CODE, _claude_code),
-    Client("codex", CODEX, _codex),
-    Client("gemini", GEMINI, _gemini),
+    Client(
+        "claude-code",
+        CLAUDE_CODE,
+        _claude_code,
+        [["plugin", "marketplace", "add", "ROOT"], ["plugin", "install", "cellwright@cellwright"]],
+    ),
+    Client(
+        "codex",
+        CODEX,
+        _codex,
+        [["plugin", "marketplace", "add", "ROOT"], ["plugin", "add", "cellwright@cellwright"]],
+    ),
+    Client("gemini", GEMINI, _gemini, [["extensions", "install", "ROOT/plugin", "--consent"]]),
 )

@@ -52,7 +52,9 @@ class ToolName:
     def means(self, tool: str) -> bool:
         """Whether this is that tool of our server, under the prefix that the client gave it."""
         full = self.name if self.namespace is None else f"{self.namespace}__{self.name}"
-        return full in {f"mcp__{SERVER_NAME}__{tool}", f"mcp_{SERVER_NAME}_{tool}"}
+        # Claude Code names a plugin's server after the plugin, too.
+        in_plugin = f"mcp__plugin_{SERVER_NAME}_{SERVER_NAME}__{tool}"
+        return full in {f"mcp__{SERVER_NAME}__{tool}", f"mcp_{SERVER_NAME}_{tool}", in_plugin}
 
 
 @dataclass(frozen=True, slots=True)

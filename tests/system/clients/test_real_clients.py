@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -103,6 +104,32 @@ def test_model_reads_the_text_and_sees_the_picture_of_a_cell_through(
     for result in (created, added, executed):
         assert "\\n" not in result.text, "A result reached the model as escaped JSON"
     assert _colours(executed.images) > 1, "The picture that reached the model is blank"
+
+
+@pytest.mark.timeout(INSTALL_LIMIT_S + 3 * RUN_LIMIT_S + LIMIT_S)
+@pytest.mark.matrix  # the same server, by one more way of registering it
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_a_plugin_from_its_marketplace_brings_the_server_to(
+    client: Client, server: ServerCommand, tmp_path: Path, require: Require
+) -> None:
+    installed = obtain(client.program, require)
+    # In the place of uv, which would fetch a release: what the manifest says after it is run from this environment.
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in server.env.items())
+    uvx = tmp_path / "client" / "home" / ".local" / "bin" / "uvx"
+    uvx.parent.mkdir(parents=True)
+    uvx.write_text(
+        f'#!/bin/sh\n[ "$1 $2 $3" = "--from cellwright[data] cellwright" ] || exit 64\nshift 3\n{exports}'
+        f'exec {shlex.quote(server.argv[0])} "$@"\n'
+    )
+    uvx.chmod(0o755)
+    with ScriptedModel([Call("notebook_create", {"name": "plugged"}), Say("There it is.")]) as model:
+        finished = client.run(
+            installed, "Begin.", model_url=model.url, server=None, directory=tmp_path / "client"
+        )
+
+    told = f"{model.problems}\n{finished.stdout}\n{finished.stderr}"
+    assert (finished.exit_code, model.problems) == (0, []), told
+    assert SESSION_ID.search(model.seen[0].text), told
 
 
 def _colours(images: list[bytes]) -> int:
