@@ -241,6 +241,7 @@ def host_options(settings: Settings, home: Path) -> protocol.HostOptions:
         max_concurrent_starts=settings.max_concurrent_starts,
         start_timeout_s=settings.start_timeout_s,
         interrupt_grace_s=settings.interrupt_grace_s,
+        input_timeout_s=settings.input_timeout_s,
         max_output_bytes=settings.max_output_bytes,
         max_output_messages=settings.max_output_messages,
         max_memory_fraction=settings.max_memory_fraction,

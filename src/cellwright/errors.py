@@ -14,6 +14,7 @@
     │   ├── UnknownSession
     │   ├── UnknownExecution
     │   ├── SessionTaken         a person took it over, and has not given it back
+    │   ├── QuestionOver         what a cell asked for was answered, or is no longer waited for
     │   └── TooManySessions
     ├── KernelError              a kernel cannot be had or does not answer
     │   ├── KernelStartError
@@ -143,6 +144,12 @@ class UnknownSession(SessionError):
 
 class UnknownExecution(SessionError):
     code = "unknown_execution"
+
+
+class QuestionOver(SessionError):
+    """What a cell asked for was answered already, or is no longer waited for."""
+
+    code = "question_over"
 
 
 class SessionTaken(SessionError):

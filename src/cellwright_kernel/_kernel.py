@@ -228,15 +228,13 @@ class Kernel(IPythonKernel):
         """What ``input`` is in a cell."""
         if not self._allow_stdin:
             raise InputUnavailable("input", str(prompt))
-        given: str = super().raw_input(prompt)
-        return given
+        return answered(super().raw_input(prompt), "input", str(prompt))
 
     def getpass(self, prompt: str = "", stream: Any = None, **options: Any) -> str:
         """What ``getpass.getpass`` is in a cell."""
         if not self._allow_stdin:
             raise InputUnavailable("getpass", str(prompt))
-        given: str = super().getpass(prompt, stream, **options)
-        return given
+        return answered(super().getpass(prompt, stream, **options), "getpass", str(prompt))
 
     def do_complete(  # type: ignore[override]  # ipykernel takes either; its IPython kernel is no coroutine
         self, code: str, cursor_pos: int | None
@@ -393,20 +391,32 @@ class Kernel(IPythonKernel):
 
 MOST_OF_PROMPT = 200
 
+UNANSWERED = "\x04"
+"""What the host puts before the reason why nobody answers. By itself it is the end of input, as in a terminal."""
+
+
+def answered(given: str, function: str, prompt: str) -> str:
+    """An answer as the code gets it.
+
+    Raises:
+        InputUnavailable: it says that nobody answers.
+    """
+    if given.startswith(UNANSWERED):
+        raise InputUnavailable(function, prompt, given.removeprefix(UNANSWERED))
+    return given
+
 
 class InputUnavailable(EOFError):
     """A cell asked for input, and nobody is there to give any; programs that read to the end of input take it for that."""
 
-    def __init__(self, function: str, prompt: str) -> None:
+    def __init__(self, function: str, prompt: str, reason: str = "nobody is there to answer") -> None:
         asked = f" ({prompt[:MOST_OF_PROMPT].strip()!r})" if prompt.strip() else ""
         way = (
             "a file or variable that the code reads, such as one of `pass_environment`"
             if function == "getpass"
             else "the code: assign it to a variable instead of calling input()"
         )
-        super().__init__(
-            f"{function}() has nobody to ask here{asked}. Ask the user, then put the answer into {way}"
-        )
+        super().__init__(f"{function}(){asked}: {reason}. Ask the user, then put the answer into {way}")
 
     def _render_traceback_(self) -> list[str]:  # IPython's
         return [f"{type(self).__name__}: {self}"]

@@ -84,7 +84,8 @@ def execute(
             found = await caller.data(tool, session_id=session, **target, response_format="json", wait=0)
         return found if detach else await _finished(caller, found)
 
-    _report(call_daemon(run), as_json=as_json, detached=detach, told=was_lost)
+    found = call_daemon(run, asks=not detach)
+    _report(found, as_json=as_json, detached=detach, told=was_lost)
 
 
 def _deal_with_lost_state(session: str, replay: bool | None) -> bool:
@@ -193,7 +194,7 @@ def wait(
     async def run(caller: Caller) -> dict[str, Any]:
         return await _waited(caller, execution)
 
-    _report(call_daemon(run), as_json=as_json)
+    _report(call_daemon(run, asks=True), as_json=as_json)
 
 
 def cancel(

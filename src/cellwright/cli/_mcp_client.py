@@ -18,6 +18,7 @@ import typer
 from anyio.abc import ByteStream
 
 import cellwright
+from cellwright.cli._questions import answer_form, can_ask
 from cellwright.cli._terminal import ExitCode, in_commands, show_error
 from cellwright.daemon.connect import connect_or_start
 from cellwright.daemon.handshake import encode_handshake
@@ -152,11 +153,17 @@ def _of_connection(error: CallFailed) -> ToolRefused:
     return ToolRefused(error.message, hint=error.hint or "See `cellwright daemon logs`")
 
 
-def call_daemon(work: Callable[[Caller], Awaitable[T]], given: ClientContext | None = None) -> T:
-    """Do some work with the daemon; what fails is said on stderr and ends the command."""
+def call_daemon(
+    work: Callable[[Caller], Awaitable[T]], given: ClientContext | None = None, *, asks: bool = False
+) -> T:
+    """Do some work with the daemon; what fails is said on stderr and ends the command.
+
+    With ``asks`` a person at the terminal is asked what cells ask for.
+    """
+    answer = answer_form if asks and can_ask() else None
 
     async def run() -> T:
-        async with _caller(given or ClientContext()) as caller, anyio.create_task_group() as tasks:
+        async with _caller(given or ClientContext(), answer) as caller, anyio.create_task_group() as tasks:
             with anyio.CancelScope() as scope:
                 tasks.start_soon(_cancel_on_interrupt, scope, caller)
                 result = await work(caller)
@@ -204,7 +211,7 @@ async def _cancel_on_interrupt(scope: anyio.CancelScope, caller: Caller) -> None
 
 
 @asynccontextmanager
-async def _caller(given: ClientContext) -> AsyncIterator[Caller]:
+async def _caller(given: ClientContext, answer: Answer | None) -> AsyncIterator[Caller]:
     connection = await anyio.to_thread.run_sync(open_daemon)
     handshake = encode_handshake(
         "mcp",
@@ -218,7 +225,7 @@ async def _caller(given: ClientContext) -> AsyncIterator[Caller]:
     )
     async with UnixStream(connection) as stream:
         await stream.send(handshake)
-        async with open_line(stream) as line:
+        async with open_line(stream, answer) as line:
             yield Caller(line)
 
 
@@ -245,6 +252,14 @@ _ABOUT = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 
+# Passwords are typed without an echo, and nobody but the daemon reads this connection.
+_ABLE_TO_ASK: dict[str, Any] = {
+    "io.modelcontextprotocol/clientCapabilities": {
+        "elicitation": {"form": {}},
+        "experimental": {"cellwright/passwords": {}},
+    }
+}
+
 _NO_SUCH_METHOD = {"code": -32601, "message": "The command line answers no requests"}
 
 _LAST_WORDS_S = 1.0
@@ -252,6 +267,9 @@ _LAST_WORDS_S = 1.0
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 Progress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
+
+Answer: TypeAlias = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Asks a person what a request says."""
 
 
 class CallFailed(CellwrightError):
@@ -276,8 +294,9 @@ class _Waiting:
 class Line:
     """One connection, on which several may call at once."""
 
-    def __init__(self, stream: ByteStream) -> None:
+    def __init__(self, stream: ByteStream, answer: Answer | None = None) -> None:
         self._stream = stream
+        self._answer = answer
         self._sending = anyio.Lock()
         self._numbers = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
@@ -291,7 +310,13 @@ class Line:
         Raises:
             CallFailed: it was answered with an error of the protocol, or not at all.
         """
-        return await self._ask("tools/call", {"name": name, "arguments": arguments}, progress)
+        params = {"name": name, "arguments": arguments}
+        result = await self._ask("tools/call", params, progress)
+        while self._answer is not None and result.get("resultType") == "input_required":
+            given = {key: await self._answer(asked) for key, asked in result["inputRequests"].items()}
+            again = {**params, "inputResponses": given, "requestState": result["requestState"]}
+            result = await self._ask("tools/call", again, progress)
+        return result
 
     async def read_resource(self, uri: str) -> list[dict[str, Any]]:
         """The contents of a resource.
@@ -315,6 +340,7 @@ class Line:
     ) -> dict[str, Any]:
         number = next(self._numbers)
         meta = _ABOUT | ({"progressToken": number} if progress is not None else {})
+        meta |= _ABLE_TO_ASK if self._answer is not None else {}
         waiting = self._waiting[number] = _Waiting(progress)
         try:
             await self._send({"id": number, "method": method, "params": {**params, "_meta": meta}})
@@ -358,9 +384,9 @@ class Line:
 
 
 @asynccontextmanager
-async def open_line(stream: ByteStream) -> AsyncIterator[Line]:
-    """A line over a connection, heard for as long as this is open."""
-    line = Line(stream)
+async def open_line(stream: ByteStream, answer: Answer | None = None) -> AsyncIterator[Line]:
+    """A line over a connection, heard for as long as this is open; ``answer`` is for calls that ask something back."""
+    line = Line(stream, answer)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(line.hear)
         yield line

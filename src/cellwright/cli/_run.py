@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,13 +18,15 @@ from rich.text import Text
 
 from cellwright.cli._allocations import host_named
 from cellwright.cli._flags import HostOption, LimitOption, OnError, OnErrorOption, UnsafeOption, limit_values
+from cellwright.cli._questions import ask, can_ask
 from cellwright.cli._terminal import ExitCode, show_error
-from cellwright.errors import CellwrightError, NotebookError
+from cellwright.errors import CellwrightError, NotebookError, QuestionOver
 from cellwright.notebook import inject_parameters, parse_parameter
 from cellwright.sandbox.policy import Narrowing
 
 if TYPE_CHECKING:
     from cellwright.engine import Execution, Session
+    from cellwright.engine.questions import Question
 
 __all__ = ["run"]
 
@@ -121,14 +123,17 @@ async def _run(request: Request) -> Report:
             typer.echo(session.banner, err=True)
         if request.parameters:
             await session.apply(inject_parameters(session.document, request.parameters))
-        executions = await session.execute_all(
-            timeout_s=request.timeout_s, allow_errors=request.allow_errors, on_error=request.on_error.value
-        )
-        try:
-            await _show_progress(session, executions)
-        except anyio.get_cancelled_exc_class():
-            await _stop(session, executions)
-            raise
+        with _attended(session):
+            executions = await session.execute_all(
+                timeout_s=request.timeout_s,
+                allow_errors=request.allow_errors,
+                on_error=request.on_error.value,
+            )
+            try:
+                await _show_progress(session, executions)
+            except anyio.get_cancelled_exc_class():
+                await _stop(session, executions)
+                raise
         await session.save()
     return _report(target, session, executions, request)
 
@@ -161,12 +166,27 @@ async def _show_progress(session: Session, executions: list[Execution]) -> None:
             number = numbers.get(execution.cell_id or "", 0)
             begun = time.monotonic()
             while not (await execution.wait(_REFRESH_S)).done:
-                if console.is_terminal:
+                if can_ask() and (question := session.questions.of(execution.id)) is not None:
+                    await _ask(session, question, live)
+                elif console.is_terminal:
                     elapsed = time.monotonic() - begun
                     live.update(Text(f"… [{number}] {_title(execution)}  {elapsed:.1f} s"), refresh=True)
             await execution.wait()  # ended is not yet rolled back
             if execution.record.started_at is not None:
                 console.print(_line(number, execution))
+
+
+def _attended(session: Session) -> AbstractContextManager[None]:
+    """Have cells wait for answers where a person is at the terminal."""
+    return session.questions.attended() if can_ask() else nullcontext()
+
+
+async def _ask(session: Session, question: Question, live: Live) -> None:
+    live.stop()
+    given = await ask(question.prompt, is_password=question.is_password)
+    with suppress(QuestionOver):  # its time was over
+        await session.questions.answer(question, given)
+    live.start()
 
 
 def _line(number: int, execution: Execution) -> Text:

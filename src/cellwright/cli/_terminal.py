@@ -18,6 +18,7 @@ from cellwright.errors import CellwrightError
 
 __all__ = [
     "ALL_TOKENS",
+    "CLEAR",
     "TURN_MS",
     "ExitCode",
     "LiveWindow",
@@ -123,7 +124,7 @@ TURN_MS = 50_000
 # The command line prints what the daemon kept, as far as one message carries it: only agents count tokens.
 ALL_TOKENS = 2_000_000
 
-_CLEAR = "\r\x1b[K"
+CLEAR = "\r\x1b[K"
 
 
 class ProgressLine:
@@ -138,7 +139,7 @@ class ProgressLine:
 
     def __exit__(self, *_: object) -> None:
         if self.wanted:
-            sys.stderr.write(_CLEAR)
+            sys.stderr.write(CLEAR)
             sys.stderr.flush()
 
     async def tell(
@@ -146,7 +147,7 @@ class ProgressLine:
     ) -> None:  # as ``Progress`` has it
         width = shutil.get_terminal_size().columns - 1
         line = f"… {time.monotonic() - self._begun:.0f} s  {message or ''}"
-        sys.stderr.write(_CLEAR + "".join(char for char in line if char.isprintable())[:width])
+        sys.stderr.write(CLEAR + "".join(char for char in line if char.isprintable())[:width])
         sys.stderr.flush()
 
 

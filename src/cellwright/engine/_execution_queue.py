@@ -22,6 +22,7 @@ from cellwright.engine._typecheck import TypeChecks
 from cellwright.engine.kernel import SessionKernel, named_language, runtime_of
 from cellwright.engine.lineage import Step
 from cellwright.engine.placement import refuse_language
+from cellwright.engine.questions import Questions
 from cellwright.engine.records import (
     Batch,
     ExecutionRecord,
@@ -352,6 +353,7 @@ class HostReports:
         workspace: SessionWorkspace,
         checkpoints: Checkpoints,
         types: TypeChecks,
+        questions: Questions,
         *,
         move_before: Callable[[float], Coroutine[Any, Any, None]],
     ) -> None:
@@ -360,6 +362,7 @@ class HostReports:
         self._workspace = workspace
         self._checkpoints = checkpoints
         self._types = types
+        self._questions = questions
         self._move_before = move_before
 
     def take(self, batch: Batch, event: protocol.Event) -> None:
@@ -376,6 +379,9 @@ class HostReports:
                 self._session.runs.output(
                     batch, self._session.record, execution_id, kind, content, event.time
                 )
+            case protocol.InputRequested() | protocol.InputSettled() as told:
+                self._questions.take(batch, told)
+                return
             case protocol.Finished() as finished:
                 self._finished(batch, finished, event.time)
             case protocol.Checkpointed() as checkpointed:
@@ -386,11 +392,14 @@ class HostReports:
                 self._note_expiry(batch, ends_at)
                 return
             case protocol.KernelDied() as died:
-                if event.kernel_id == self._session.record.kernel_id and not died.expected:
-                    message = explained(died.message, self._session.record.limits) or died.message
-                    next_step = LEFT if died.checkpoints else died.next_step
-                    self.lose_kernel(batch, message, next_step, cause=died.cause, left=died.checkpoints)
+                self._died(batch, event.kernel_id, died)
         self._session.touch(shown=shown)
+
+    def _died(self, batch: Batch, kernel_id: str, died: protocol.KernelDied) -> None:
+        if kernel_id == self._session.record.kernel_id and not died.expected:
+            message = explained(died.message, self._session.record.limits) or died.message
+            next_step = LEFT if died.checkpoints else died.next_step
+            self.lose_kernel(batch, message, next_step, cause=died.cause, left=died.checkpoints)
 
     def _is_shown(self, body: protocol.EventBody) -> bool:
         """Whether it is about an execution whose asker shows it by itself, or that nobody finds in the notebook."""
@@ -468,6 +477,7 @@ class HostReports:
 
         ``left`` are the checkpoints that outlived it.
         """
+        self._questions.found(None)
         self._session.runs.end_live(batch, self._session.record, "died", message)
         data = {"code": "kernel_died", "message": message, "hint": next_step, "cause": cause}
         self._session.note(batch, "notebook.error", data)
@@ -479,7 +489,12 @@ class HostReports:
             batch, tuple(kept.id for kept in self._session.record.checkpoints if kept.id not in left)
         )
 
-    def drop_unknown(self, batch: Batch, known: set[str | None]) -> None:
-        """End what the journal has as unfinished and the host never got: its engine died between the two."""
+    def agree(self, batch: Batch, kernel: protocol.KernelStatus) -> None:
+        """Take what the host says of the session's kernel.
+
+        What the journal has as unfinished and the host never got is over: its engine died between the two.
+        """
+        self._questions.found(kernel.question)
+        known = {kernel.running, *kernel.waiting}
         reason = "It never reached the kernel: the engine ended first; run it again"
         self._session.runs.end_live(batch, self._session.record, "interrupted", reason, but=known)

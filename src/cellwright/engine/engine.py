@@ -618,7 +618,7 @@ class HostEvents:
             if kernel is None and session.state == "active" and session.record.kernel_id not in also:
                 session.reports.lose_host(batch, "The process that owned the kernel went away")
             elif kernel is not None:
-                session.reports.drop_unknown(batch, {kernel.running, *kernel.waiting})
+                session.reports.agree(batch, kernel)
         await self._recorder.commit(batch)
         for session in sessions:
             session.checkpointing.undo_pending()

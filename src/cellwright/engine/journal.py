@@ -399,6 +399,8 @@ EventKind: TypeAlias = Literal[
     "notebook.cell.executing",
     "notebook.cell.output",
     "notebook.cell.completed",
+    "notebook.input.requested",
+    "notebook.input.settled",
     "notebook.cell.late_output",
     "notebook.cell.files",
     "notebook.types.checked",

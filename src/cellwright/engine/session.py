@@ -40,6 +40,7 @@ from cellwright.engine.journal import EventKind
 from cellwright.engine.kernel import SessionKernel
 from cellwright.engine.lineage import lost_with
 from cellwright.engine.placement import refuse_foreign
+from cellwright.engine.questions import Questions
 from cellwright.engine.records import (
     Artifacts,
     Batch,
@@ -78,11 +79,14 @@ class Session:
         self.queue = ExecutionQueue(context, self.notebook, self.workspace, self.kernel)
         self.replays = Replays(context, self.notebook, self.kernel, self.checkpointing, self.queue)
         self.types = TypeChecks(context, self.notebook, self.workspace)
+        self.questions = Questions(context)
+        """What its code asks of people, and who might answer."""
         self.reports = HostReports(
             context,
             self.workspace,
             self.checkpointing,
             self.types,
+            self.questions,
             move_before=self.replays.move_before,
         )
         self.sharing: str | None = None

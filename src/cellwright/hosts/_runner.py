@@ -24,6 +24,7 @@ import msgspec
 from cellwright.errors import HostError, KernelBusy, KernelError, KernelGone
 from cellwright.hosts import _cell_queue
 from cellwright.hosts._checkpoints import Checkpointing, CheckpointRing
+from cellwright.hosts._questions import Questions
 from cellwright.hosts._secondary_kernels import SecondaryKernel, SecondaryKernels, exit_message
 from cellwright.hosts._watchdog import Watch
 from cellwright.hosts.protocol import (
@@ -98,6 +99,13 @@ class KernelRunner:
         self._budgets = Budgets()
         self._started_at: dict[str, float] = {}
         self._timers = Timers(self.handle)
+        self.questions = Questions(
+            timeout_s=lambda: options().input_timeout_s,
+            tell=self._tell,
+            hold=self._timers.hold,
+            go_on=self._timers.go_on,
+        )
+        """What its code waits to be answered."""
         self._tasks: anyio.abc.TaskGroup | None = None
         self.secondary = SecondaryKernels(
             start_secondary,
@@ -140,6 +148,7 @@ class KernelRunner:
             running=self.running,
             waiting=tuple(job.execution_id for job in self._queue.waiting),
             memory_bytes=sum(kernel.process.memory_bytes() for kernel in self.kernels),
+            question=self.questions.current,
         )
 
     @property
@@ -270,6 +279,8 @@ class KernelRunner:
                 grace_s = self._options().interrupt_grace_s
                 self._timers.start(timer, execution_id, grace_s if seconds is None else seconds)
             case _cell_queue.SendInterrupt():
+                if self.running is not None:
+                    self.questions.ended(self.running)
                 self._in_background(self._interrupt)
             case _cell_queue.Kill(reason):
                 self._kill(reason)
@@ -303,6 +314,7 @@ class KernelRunner:
             self.secondary.kill(side.name, reason)
 
     def _end(self, end: _cell_queue.End) -> None:
+        self.questions.ended(end.execution_id)
         self._timers.ended(end.execution_id)
         started = self._started_at.pop(end.execution_id, None)
         budget = self._budgets.get(end.execution_id)
@@ -369,6 +381,8 @@ class KernelRunner:
             return  # it speaks of a cell that another one runs
         if message.channel == "iopub":
             self._on_iopub(message)
+        elif message.kind == "input_request":
+            self.questions.take(kernel, message, running=self.running)
         elif message.kind == "execute_reply":
             self.handle(_cell_queue.Replied(message.parent_id, reply_of(message.content, message.metadata)))
 
@@ -452,6 +466,8 @@ class Timers:
     def __init__(self, handle: Callable[[_cell_queue.QueueEvent], None]) -> None:
         self._handle = handle
         self._running: dict[tuple[_cell_queue.Timer, str], asyncio.TimerHandle] = {}
+        self._held: dict[str, float] = {}
+        """What is left of the time of executions whose clock stands still."""
 
     def start(self, timer: _cell_queue.Timer, execution_id: str, seconds: float) -> None:
         expired = _cell_queue.Expired(timer, execution_id)
@@ -459,8 +475,20 @@ class Timers:
             seconds, self._handle, expired
         )
 
+    def hold(self, execution_id: str) -> None:
+        """Stop the clock of a cell for a while."""
+        if (handle := self._running.pop(("cell", execution_id), None)) is not None:
+            handle.cancel()
+            self._held[execution_id] = max(0.0, handle.when() - asyncio.get_running_loop().time())
+
+    def go_on(self, execution_id: str) -> None:
+        """Start it again, with the time that was left."""
+        if (left := self._held.pop(execution_id, None)) is not None:
+            self.start("cell", execution_id, left)
+
     def ended(self, execution_id: str) -> None:
         """Stop those of an execution."""
+        self._held.pop(execution_id, None)
         for key in [key for key in self._running if key[1] == execution_id]:
             self._running.pop(key).cancel()
 

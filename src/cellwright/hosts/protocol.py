@@ -139,12 +139,26 @@ KernelKind: TypeAlias = PythonKernel | DenoKernel | KernelspecKernel | JupyterKe
 # What a host tells of itself, of kernels and of checkpoints when it is asked. Part of the ``protocol``.
 
 
+class Question(msgspec.Struct, frozen=True):
+    """A question of running code: what ``input()`` and its like wait for."""
+
+    execution_id: str
+    number: int
+    """One for each question of a kernel, so that an answer to an earlier one is not taken for this one's."""
+    prompt: str
+    is_password: bool
+    expires_at: float
+    """When the code is told that nobody answered."""
+
+
 class KernelStatus(msgspec.Struct, frozen=True):
     kernel_id: str
     pid: int
     running: str | None
     waiting: tuple[str, ...]
     memory_bytes: int
+    question: Question | None = None
+    """What its code waits to be answered."""
 
 
 class Resources(msgspec.Struct, frozen=True):
@@ -244,6 +258,8 @@ class HostOptions(msgspec.Struct, frozen=True):
     """How much memory those of one kernel take together, beyond what they share with it."""
     remote_launcher: str = ""
     """What starts kernels on Jupyter servers, as ``module:class``; a host has nothing of the kind itself."""
+    input_timeout_s: float = 0.0
+    """How long code that asks for input waits; an engine that does not say so hears of no question, and code is told at once that nobody answers."""
     allocation_idle_s: float | None = None
     """How long a host in an allocation stays, and the job with it, when nobody needs it; None is until its time is over."""
 
@@ -332,6 +348,20 @@ class Interrupt(Tagged, frozen=True, tag="interrupt"):
     """Stop what runs on a kernel and drop what waits."""
 
     kernel_id: str
+
+
+class AnswerInput(Tagged, frozen=True, tag="answer_input"):
+    """Answer a question of running code; the answer is written down nowhere. One that is over is passed by."""
+
+    kernel_id: str
+    execution_id: str
+    number: int
+    value: str | None
+    """None where nobody answers, which the code is told as an error with the ``reason``."""
+    reason: str = ""
+
+    def __repr__(self) -> str:
+        return f"AnswerInput({self.kernel_id!r}, {self.execution_id!r}, {self.number})"
 
 
 class Ask(Tagged, frozen=True, tag="ask"):
@@ -446,6 +476,7 @@ Request: TypeAlias = (
     | Execute
     | Cancel
     | Interrupt
+    | AnswerInput
     | Ask
     | AddLayers
     | Freeze
@@ -498,6 +529,21 @@ class Output(Tagged, frozen=True, tag="output"):
     execution_id: str
     kind: str
     content: bytes
+
+
+class InputRequested(Tagged, frozen=True, tag="input_requested"):
+    """Running code waits for an answer."""
+
+    question: Question
+
+
+class InputSettled(Tagged, frozen=True, tag="input_settled"):
+    """A question is over: answered, refused with a reason, or its execution no longer waits for it."""
+
+    execution_id: str
+    number: int
+    answered: bool
+    reason: str = ""
 
 
 class Finished(Tagged, frozen=True, tag="finished"):
@@ -555,7 +601,16 @@ class Expiring(Tagged, frozen=True, tag="expiring"):
 
 
 EventBody: TypeAlias = (
-    Started | Output | Finished | Checkpointed | CheckpointsDropped | KernelDied | NetworkUsed | Expiring
+    Started
+    | Output
+    | InputRequested
+    | InputSettled
+    | Finished
+    | Checkpointed
+    | CheckpointsDropped
+    | KernelDied
+    | NetworkUsed
+    | Expiring
 )
 
 

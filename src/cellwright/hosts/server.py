@@ -263,7 +263,9 @@ class Host:
 
     def _take(self, connection: Attachment, call: protocol.Call, calls: anyio.abc.TaskGroup) -> None:
         """Begin a call. Executions are queued right here, so that their order is the order they came in."""
-        if isinstance(call.request, protocol.Execute | protocol.Cancel | protocol.Interrupt):
+        if isinstance(
+            call.request, protocol.Execute | protocol.Cancel | protocol.Interrupt | protocol.AnswerInput
+        ):
             try:
                 self._control(call.request)
                 answer: protocol.Reply | protocol.Refusal = _reply(call.id, None)
@@ -295,6 +297,8 @@ class Host:
                 self._kernels.runner(kernel_id).handle(_cell_queue.Cancelled(execution_id))
             case protocol.Interrupt(kernel_id):
                 self._kernels.runner(kernel_id).handle(_cell_queue.Interrupted())
+            case protocol.AnswerInput(kernel_id):
+                self._kernels.runner(kernel_id).questions.answer(request)
             case _:
                 raise HostError(f"{type(request).__name__} is not a control request")
 

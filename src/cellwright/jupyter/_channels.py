@@ -68,14 +68,12 @@ MAX_FRAMES = 16
 
 _ENDED = frozenset({"restarting", "autorestarting", "dead"})
 
-_NO_INPUT = "The code asked for input. Nobody can be asked here: it got an empty line.\n"
-
 
 class Channels(Client):
     """The connection to one kernel on a server, alive while ``run`` is."""
 
     def __init__(self, life: RemoteLifetime, session_id: str, *, unreachable_s: float) -> None:
-        super().__init__()
+        super().__init__(is_ours=False)
         self._life = life
         self._api = life.tenancy.api
         self._kernel_id = life.tenancy.kernel_id
@@ -85,7 +83,6 @@ class Channels(Client):
         self._unsent: deque[tuple[Channel, str, Mapping[str, Any], str]] = deque()
         self._to_send = anyio.Event()
         self._cut_at: float | None = None
-        self._asked: set[str] = set()
         self.trouble = ""
         """Why there is no connection, while there is none."""
 
@@ -266,9 +263,6 @@ class Channels(Client):
             log.exception("kernel_message_failed")
 
     def _take(self, message: Message) -> None:
-        if message.kind == "input_request":
-            self._answer_input(message)
-            return
         if message.channel == "iopub" and message.kind in ("status", "shutdown_reply"):
             self._look_for_end(message)
         self._hand_on(message)
@@ -280,13 +274,6 @@ class Channels(Client):
             self._life.told((_lifetime.restarted_there if restarted else _lifetime.culled)(self._api.name))
         elif str(content.get("execution_state")) in _ENDED:
             self._life.told(_lifetime.ended_there(self._api.name))
-
-    def _answer_input(self, message: Message) -> None:
-        self._send("stdin", "input_reply", {"value": "", "status": "ok"}, new_message_id())
-        if message.parent_id not in self._asked:
-            self._asked = {message.parent_id}
-            told = msgspec.json.encode({"name": "stderr", "text": _NO_INPUT})
-            self._hand_on(Message("iopub", "stream", message.parent_id, told, b"{}"))
 
 
 class _Connect(connect):

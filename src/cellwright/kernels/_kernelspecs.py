@@ -92,7 +92,7 @@ class KernelspecLauncher(Spawner):
             ferry = [sys.executable, "-I", "-S", own_script("__main__.py"), "--ferry"]
             program = [*ferry, values["connection_file"], *program]
         environment = {**self._environment, **spec.env, **launch.environment}
-        client = KernelClient(connection, answers_input=True)
+        client = KernelClient(connection, is_ours=False)
         start = Start(program, environment, launch.cwd)
         return KernelStart(start, client, _interrupt_by(spec))
 
@@ -121,7 +121,7 @@ class KernelspecLauncher(Spawner):
         plan["environment"] |= spec.env
         if needs.own_memory is not None:
             plan["limits"]["own_memory"] = needs.own_memory
-        client = KernelClient(connection, answers_input=True)
+        client = KernelClient(connection, is_ours=False)
         caches = isolation.seen_caches(self._prepared)
         more = {"tcp_only": needs.tcp_only, "connection_file": file, "caches": caches}
         start = confined_start(Start(program, {}, launch.cwd), plan, launch, cgroup, **more)

@@ -66,6 +66,10 @@ def refusal_in(reply: Mapping[str, Any]) -> str | None:
     return f"{reply.get('ename', 'Error')}: {reply.get('evalue', 'it does not say why')}"
 
 
+# Before the reason why nobody answered; by itself it is the end of input, as in a terminal.
+UNANSWERED = "\x04"
+
+
 class Pending:
     """A request that somebody waits for."""
 
@@ -79,7 +83,9 @@ class Pending:
 class Client(ABC):
     """The connection to one kernel, alive while ``run`` is."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_ours: bool = True) -> None:
+        """A kernel that is not ours knows no word for an unanswered question: its code gets an empty line."""
+        self.is_ours = is_ours
         self.on_message: Callable[[Message], None] = _ignore
         self._pending: dict[str, Pending] = {}
         self._gone: str | None = None
@@ -126,7 +132,7 @@ class Client(ABC):
             "silent": silent,
             "store_history": store_history,
             "user_expressions": dict(user_expressions or {}),
-            "allow_stdin": False,
+            "allow_stdin": True,
             "stop_on_error": stop_on_error,
         }
         if language is not None:
@@ -162,6 +168,16 @@ class Client(ABC):
             raise self._gone_error()
         return read_reply(pending.reply)
 
+    def answer_input(self, value: str | None, *, reason: str = "") -> None:
+        """Answer what the kernel's code asked for; with None, that nobody does, for the reason given.
+
+        Raises:
+            KernelGone: the kernel ended or the connection was closed.
+        """
+        if value is None:
+            value = UNANSWERED + reason if self.is_ours else ""
+        self._send("stdin", "input_reply", {"value": value, "status": "ok"}, new_message_id())
+
     async def interrupt(self, *, timeout_s: float) -> None:
         """Ask the kernel to interrupt itself and the subprocesses of its group."""
         await self.request("interrupt_request", {}, timeout_s=timeout_s, channel="control")
@@ -178,7 +194,7 @@ class Client(ABC):
 
     def _hand_on(self, message: Message) -> None:
         pending = self._pending.get(message.parent_id)
-        if message.channel != "iopub" and pending is not None:
+        if message.channel not in ("iopub", "stdin") and pending is not None:
             pending.reply = message.content
             pending.done.set()
             return
@@ -293,11 +309,7 @@ class Codec:
 # processes).
 
 
-CHANNELS: tuple[Channel, ...] = ("iopub", "shell", "control")
-
-STDIN: Channel = "stdin"
-
-NO_INPUT = "The code asked for input. Nobody can be asked here: it got an empty line.\n"
+CHANNELS: tuple[Channel, ...] = ("iopub", "shell", "control", "stdin")
 
 PROOF_RETRY_S = 0.05
 
@@ -379,13 +391,10 @@ class Wire(asyncio.BufferedProtocol):
 class KernelClient(Client):
     """The connection to one kernel, alive while ``run`` is."""
 
-    def __init__(self, connection: Connection, *, answers_input: bool = False) -> None:
-        """``answers_input`` is for kernels that ask for input though they are told that nobody can give any."""
-        super().__init__()
+    def __init__(self, connection: Connection, *, is_ours: bool = True) -> None:
+        super().__init__(is_ours=is_ours)
+        # A kernel asks whoever sent the request for input, and knows them by this.
         self._identity = new_message_id().encode()
-        self._channels = (*CHANNELS, STDIN) if answers_input else CHANNELS
-        self._asked: set[str] = set()
-        """Executions that were told that nobody answers."""
         self._connection = connection
         self._codec = Codec(connection.key)
         self._wires: dict[Channel, Wire] = {}
@@ -407,7 +416,7 @@ class KernelClient(Client):
         """
         try:
             async with anyio.create_task_group() as tasks:
-                for channel in self._channels:
+                for channel in CHANNELS:
                     self._wires[channel] = self._wire(channel)
                     tasks.start_soon(self._connect, channel)
                 task_status.started(await self._prove())
@@ -429,8 +438,7 @@ class KernelClient(Client):
         take = partial(self._receive, channel)
         if channel == "iopub":
             return Wire("SUB", take)
-        # A kernel asks whoever sent the request for input, and knows them by this.
-        return Wire("DEALER", take, identity=self._identity if STDIN in self._channels else b"")
+        return Wire("DEALER", take, identity=self._identity)
 
     async def _connect(self, channel: Channel) -> None:
         """Stay connected: a spawned kernel binds when it pleases, and whoever ferries for it may be there before it."""
@@ -509,20 +517,9 @@ class KernelClient(Client):
             if message.kind == "status" and b'"idle"' in message.content:
                 self._idle_seen.set()
             return
-        if message.kind == "input_request":
-            self._answer_input(message)
-            return
         if message.kind == "execute_input":
             self._speaker = message.parent_id
         self._hand_on(message)
-
-    def _answer_input(self, message: Message) -> None:
-        if STDIN in self._wires and self._gone is None:
-            self._send(STDIN, "input_reply", {"value": "", "status": "ok"}, new_message_id())
-        if message.parent_id not in self._asked:
-            self._asked = {message.parent_id}
-            told = msgspec.json.encode({"name": "stderr", "text": NO_INPUT})
-            self._hand_on(Message("iopub", "stream", message.parent_id, told, b"{}"))
 
     def _send(self, channel: Channel, kind: str, content: Mapping[str, Any], message_id: str) -> None:
         if self._gone is not None or channel not in self._wires:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
@@ -16,8 +16,10 @@ from typing import TypeVar
 import anyio
 
 from cellwright.delegation import DelegatedRun
-from cellwright.engine import Event, Execution, Replay, Subscription
+from cellwright.engine import Event, Execution, Replay, Session, Subscription
+from cellwright.engine.questions import Question
 from cellwright.errors import CellwrightError
+from cellwright.mcp._elicitation import ask_in_turn, needs_input
 from cellwright.mcp._replies import last_line
 from cellwright.mcp.calls import Call
 from cellwright.mcp.clients import log_entry
@@ -47,17 +49,31 @@ async def run_and_wait(
     # Listening begins before: what they do while others are being queued belongs to this call too.
     with _events_to_log(call, session_id) as events:
         # Shielded: a call that is cancelled while its cells are being queued must know which ones to stop.
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True), _answering(call, session_id) as answering:
             executions = list(await submit())
+            answering(execution.id for execution in executions)
             call.client.began(*(execution.id for execution in executions))
         await _wait_for(call, executions, events, wait_ms=wait_ms)
     return executions
 
 
-async def wait_for(call: Call, execution: Execution, *, wait_ms: int | None) -> None:
-    """Wait for an execution, telling progress; stop it if the client cancels its call."""
-    with _events_to_log(call, execution.session_id) as events:
-        await _wait_for(call, [execution], events, wait_ms=wait_ms)
+async def wait_for(call: Call, executions: Sequence[Execution], *, wait_ms: int | None) -> None:
+    """Wait for executions of a session, telling progress; stop them if the client cancels its call."""
+    session_id = executions[0].session_id
+    with _events_to_log(call, session_id) as events:
+        with _answering(call, session_id) as answering:
+            answering(execution.id for execution in executions)
+        await _wait_for(call, executions, events, wait_ms=wait_ms)
+
+
+@contextmanager
+def _answering(call: Call, session_id: str) -> Iterator[Callable[[Iterable[str]], None]]:
+    """Say that the client's person can answer what executions ask that are begun meanwhile, where that is so."""
+    if call.caller.asks == "no":
+        yield lambda _ids: None
+        return
+    with call.engine.session(session_id).questions.expected(passwords=call.caller.asks_passwords) as begun:
+        yield begun
 
 
 async def wait_for_replay(call: Call, replay: Replay, *, wait_ms: int | None) -> None:
@@ -139,14 +155,44 @@ def _events_to_log(call: Call, session_id: str) -> Iterator[Subscription | None]
 
 
 async def _wait_for(
-    call: Call, executions: list[Execution], events: Subscription | None, *, wait_ms: int | None
+    call: Call, executions: Sequence[Execution], events: Subscription | None, *, wait_ms: int | None
 ) -> None:
+    """Wait for executions.
+
+    Raises:
+        InputNeeded: one asks what only the client's next call can answer.
+    """
+
     async def stop() -> None:
         for execution in reversed(executions):  # what waits first, so that it does not start
             if not execution.done:
                 await call.engine.cancel(execution.id)
 
-    await _wait(call, events, partial(_follow, call, executions), stop, wait_ms=wait_ms)
+    if call.caller.asks == "no" or not executions:
+        await _wait(call, events, partial(_follow, call, executions), stop, wait_ms=wait_ms)
+        return
+    session, asked = call.engine.session(executions[0].session_id), list[Question]()
+    follow = partial(_follow_and_ask, call, session, executions, asked)
+    await _wait(call, events, follow, stop, wait_ms=wait_ms)
+    if asked:
+        raise needs_input(session, executions, asked[0])
+
+
+async def _follow_and_ask(
+    call: Call, session: Session, executions: Sequence[Execution], asked: list[Question]
+) -> None:
+    """Follow executions and ask what they ask, until they have ended or the client's next call is needed."""
+    async with anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            question = await ask_in_turn(call, session, executions)
+            if question is not None:
+                asked.append(question)
+                tasks.cancel_scope.cancel()
+
+        tasks.start_soon(ask)
+        await _follow(call, executions)
+        tasks.cancel_scope.cancel()
 
 
 async def _wait(
@@ -173,7 +219,7 @@ async def _wait(
         raise
 
 
-async def _follow(call: Call, executions: list[Execution]) -> None:
+async def _follow(call: Call, executions: Sequence[Execution]) -> None:
     began = time.monotonic()
     for place, execution in enumerate(executions):
         while not execution.done:
@@ -248,7 +294,7 @@ async def _stream_agent(call: Call, run: DelegatedRun, since: int) -> None:
             return
 
 
-async def _tell_progress(call: Call, executions: list[Execution], place: int, elapsed_s: float) -> None:
+async def _tell_progress(call: Call, executions: Sequence[Execution], place: int, elapsed_s: float) -> None:
     execution = executions[place]
     about = f"{place + 1} of {len(executions)}, " if len(executions) > 1 else ""
     said = last_line(execution)

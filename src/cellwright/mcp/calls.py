@@ -11,10 +11,11 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
 from mcp import MCPDeprecationWarning
 from mcp.server.mcpserver import Context, MCPServer
@@ -27,6 +28,8 @@ from mcp.types import (
     LOG_LEVEL_META_KEY,
     CallToolResult,
     ContentBlock,
+    ElicitRequestFormParams,
+    ElicitResult,
     ImageContent,
     InputRequiredResult,
     LoggingLevel,
@@ -66,6 +69,7 @@ __all__ = [
     "Call",
     "Caller",
     "Definition",
+    "InputNeeded",
     "Reply",
     "ServerTool",
     "Shared",
@@ -318,9 +322,12 @@ class ServerTool(Tool):
         arguments: dict[str, Any],
         context: Context[Any, Any],
         convert_result: bool = False,
-    ) -> CallToolResult:
+    ) -> CallToolResult | InputRequiredResult:
         clients: Clients = context.request_context.lifespan_context
-        return await self.answer(arguments, clients.of(context.request_context), RequestCaller(context))
+        try:
+            return await self.answer(arguments, clients.of(context.request_context), RequestCaller(context))
+        except InputNeeded as needed:
+            return needed.result
 
     async def answer(self, arguments: dict[str, Any], client: Client, caller: Caller) -> CallToolResult:
         """Call the tool.
@@ -346,7 +353,7 @@ class ServerTool(Tool):
                 reply = await self.definition.run(call, checked)
         except CellwrightError as error:
             raise tool_error(error, self.shared.names, call.notes) from error
-        except (MCPError, ToolError):
+        except (MCPError, ToolError, InputNeeded):
             raise
         except Exception as error:  # boundary: whoever calls logs it; nothing of it reaches the client
             message = f"{self.name} failed inside Cellwright. The session is as it was; look at `cellwright daemon logs`"
@@ -368,10 +375,20 @@ def _result(reply: Reply, notes: list[str], banner: str | None) -> CallToolResul
     return CallToolResult(content=content, structured_content=data)
 
 
+class InputNeeded(Exception):  # no error: the call is answered with it
+    """A call cannot go on without its client's person; the client calls again with what the result asks for."""
+
+    def __init__(self, result: InputRequiredResult) -> None:
+        super().__init__("the client's person is asked")
+        self.result = result
+
+
 # Who makes a tool call, and what it hears while the call goes on: progress, log messages, whether it was
 # taken back.
 
 _MAX_PROGRAM = 60
+
+_PASSWORDS = "cellwright/passwords"
 
 
 class Caller:
@@ -379,6 +396,12 @@ class Caller:
 
     wants_log = False
     """Whether it is sent log messages during the call."""
+    asks: Literal["no", "calls", "rounds"] = "no"
+    """Whether its person can be asked something: by a request during its call, or by an answer to it."""
+    asks_passwords = False
+    """Whether it does so where nobody else sees the answer."""
+    answers: Mapping[str, Any] = MappingProxyType({})
+    """What its person answered, where the call goes on after that."""
 
     def __init__(self, program: str | None, session: ServerSession | None = None) -> None:
         self.program = program
@@ -391,6 +414,14 @@ class Caller:
 
     async def log(self, level: LoggingLevel, data: Any) -> None:
         """Send a log message; only where ``wants_log`` says so."""
+
+    async def elicit(self, form: ElicitRequestFormParams) -> ElicitResult:
+        """Ask its person; only where ``asks`` says that it is done by calls.
+
+        Raises:
+            MCPError: the client could not.
+        """
+        return ElicitResult(action="cancel")
 
     async def was_cancelled(self) -> bool:
         """Whether the caller took back this call, rather than went away or was cut off by the daemon's end."""
@@ -406,6 +437,13 @@ class RequestCaller(Caller):
         super().__init__(about.client_info.name[:_MAX_PROGRAM] if about is not None else None, session)
         self._context = context
         self.wants_log = LOG_LEVEL_META_KEY in (context.request_context.meta or {})
+        able = context.client_capabilities
+        form = able.elicitation if able is not None else None
+        # A bare capability, the only one before there were modes, is that of forms.
+        if form is not None and (form.form is not None or form.url is None):
+            self.asks = "rounds" if context.request_context.protocol_version >= "2026" else "calls"
+            self.asks_passwords = _PASSWORDS in ((able and able.experimental) or {})
+        self.answers = context.input_responses or {}
 
     async def report_progress(self, progress: float, message: str) -> None:
         await self._context.report_progress(progress, message=message)
@@ -416,6 +454,12 @@ class RequestCaller(Caller):
             warnings.simplefilter("ignore", MCPDeprecationWarning)
             sending = self._context.session.send_log_message(level, data, logger="cellwright")
         await sending
+
+    async def elicit(self, form: ElicitRequestFormParams) -> ElicitResult:
+        session: ServerSession = self._context.session
+        return await session.elicit_form(
+            form.message, form.requested_schema, related_request_id=self._context.request_id
+        )
 
     async def was_cancelled(self) -> bool:
         context = self._context.request_context

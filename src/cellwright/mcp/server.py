@@ -29,6 +29,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_PARAMS,
     PARSE_ERROR,
+    CallToolResult,
     EmptyResult,
     ErrorData,
     GetPromptResult,
@@ -64,7 +65,7 @@ from cellwright.mcp.dialects.jupyter import JUPYTER
 from cellwright.mcp.dialects.monadic import MONADIC
 from cellwright.mcp.dialects.srcbook import LANGUAGE, srcbook
 from cellwright.mcp.in_process import InProcessClient
-from cellwright.mcp.tools.executions import EXECUTION_TOOLS
+from cellwright.mcp.tools.executions import EXECUTION_TOOLS, ROUND
 from cellwright.mcp.toolsets import TOOLSETS, chosen_sets, instructions, tools_of
 from cellwright.plans import Planner
 from cellwright.tools.web.fetch import Fetcher
@@ -214,13 +215,16 @@ DIALECTS = ("srcbook", "jlab", "jupyter", "monadic")
 
 _MOST_FOLLOWED = 1_000
 
+_OF_WAITING = ("wait", "response_format", "max_tokens")
+
 Lifespan = Callable[[MCPServer[Clients]], AbstractAsyncContextManager[Clients]]
 
 
 class NotebookServer(MCPServer[Clients]):
     """The SDK's server, with resources that come and go with the engine's sessions."""
 
-    def __init__(self, resources: Resources, **options: Any) -> None:
+    def __init__(self, resources: Resources, go_on: ServerTool, **options: Any) -> None:
+        self._round = go_on
         super().__init__("cellwright", title="Cellwright", version=cellwright.__version__, **options)
         self._notebooks = resources
         lowlevel = self._lowlevel_server
@@ -240,7 +244,18 @@ class NotebookServer(MCPServer[Clients]):
     async def list_resource_templates(self) -> list[ResourceTemplate]:
         return [*await super().list_resource_templates(), *self._notebooks.templates()]
 
-    call_tool = call_known_tool
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Clients, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool, or go on with a call that was answered with a question.
+
+        Raises:
+            ToolError: there is no such tool, or it failed.
+        """
+        if context is not None and context.request_state is not None:
+            kept = {key: arguments[key] for key in _OF_WAITING if key in arguments}
+            return await self._round.run({**kept, "round": context.request_state}, context)
+        return await call_known_tool(self, name, arguments, context)
 
     async def get_prompt(
         self,
@@ -282,6 +297,7 @@ def build_server(
     """The server object; ``about`` is what a client is told first."""
     server = NotebookServer(
         Resources(shared.engine, shared.knowledge, shared.names),
+        as_tool(ROUND, shared),
         instructions=about,
         tools=list(tools),
         lifespan=lifespan,

@@ -336,6 +336,9 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     cell_timeout_s: Seconds = 30
     """How long a cell may run before it is interrupted."""
 
+    input_timeout_s: Seconds = 300
+    """How long a cell that asks for input waits for an answer; at once it is told where nobody could give one."""
+
     interrupt_grace_s: Seconds = 3
     """How long an interrupted cell may take to stop before its kernel is killed."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -70,8 +71,16 @@ class Parts:
 class LiveResponse(Response):
     """The stream to one page."""
 
-    def __init__(self, request: Request, source: Source) -> None:
+    def __init__(
+        self,
+        request: Request,
+        source: Source,
+        *,
+        while_open: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """``while_open`` is entered for as long as the page is there."""
         super().__init__()
+        self._while_open = while_open
         said = request.headers.get("last-event-id") or request.query_params.get("since") or ""
         self._since = int(said) if said.isdecimal() and len(said) < 19 else None  # what fits the journal
         self._source = source
@@ -82,6 +91,10 @@ class LiveResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         del scope  # read when this was made
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        with self._while_open():
+            await self._stream(receive, send)
+
+    async def _stream(self, receive: Receive, send: Send) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._listen)
             tasks.start_soon(self._notice_the_end, receive, tasks.cancel_scope)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +17,8 @@ from starlette.routing import Route
 
 from cellwright.engine import Engine, Event, Execution, Missed, Session
 from cellwright.engine.cell_states import cell_states
-from cellwright.errors import CellwrightError, StaleEdit
+from cellwright.engine.questions import Question
+from cellwright.errors import CellwrightError, QuestionOver, StaleEdit
 from cellwright.formats.highlight import code_html
 from cellwright.formats.prose import ProseWriter
 from cellwright.notebook import Cell
@@ -244,6 +246,8 @@ class CellView:
     late: tuple[Shown, ...] = ()
     """What was said in its name after its last run had ended."""
     comments: tuple[Comment, ...] = ()
+    question: Question | None = None
+    """What its code waits to be answered."""
     hint: Hint | None = None
     """What the fixers say of its last run, where that failed."""
 
@@ -305,6 +309,7 @@ def _view(
         outputs=_OUTPUTS.html(at, cell.outputs, growing=live is not None),
         late=tuple(shown_outputs(session.runs.late_outputs(cell.id))),
         comments=comments_of(cell),
+        question=session.questions.of(live.id) if live is not None else None,
     )
 
 
@@ -424,6 +429,19 @@ async def _stop_cell(request: PageRequest) -> Response:
     return request.done("Stopping")
 
 
+async def _answer(request: PageRequest) -> Response:
+    """Give code what it asked for; the answer goes to it alone."""
+    session, form = request.session(), await request.form()
+    question = session.questions.of(form.get("execution", ""))
+    if question is None or str(question.number) != form.get("number"):
+        raise QuestionOver(
+            "The cell no longer waits for this answer",
+            hint="Look at the cell: it may ask anew, or have ended",
+        )
+    await session.questions.answer(question, form.get("answer", ""))
+    return request.done()
+
+
 async def _stop(request: PageRequest) -> Response:
     await request.session().interrupt()
     return request.done("Stopping")
@@ -451,6 +469,7 @@ _CELL_ACTIONS = [
     action("/sessions/{session_id}/cells", _add),
     action("/sessions/{session_id}/run", _run_all),
     action("/sessions/{session_id}/stop", _stop),
+    action("/sessions/{session_id}/answer", _answer),
 ]
 
 
@@ -571,7 +590,10 @@ async def _notebook(request: PageRequest) -> Response:
 
 
 async def _live(request: PageRequest) -> Response:
-    return LiveResponse(request.http, follow(request.engine, request.session()))
+    session = request.session()
+    # Who may only look cannot answer what cells ask.
+    attended = session.questions.attended if may(request.person, "run") else nullcontext
+    return LiveResponse(request.http, follow(request.engine, session), while_open=attended)
 
 
 _PAGES = [

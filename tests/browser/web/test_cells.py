@@ -275,3 +275,32 @@ def test_a_page_says_that_its_session_was_deleted(looker: Looker, served: Served
     page, session_id = open_book(looker, served, "Deleted", "a = 1")
     served.agent.call("notebook_delete", session_id=session_id)
     expect(page.locator("#status")).to_contain_text("deleted")
+
+
+def test_a_cell_that_asks_for_input_has_a_field_below_it_and_keeps_what_is_typed(
+    looker: Looker, served: Served
+) -> None:
+    asks = "import getpass\nname = input('Your name? ')\nprint('and', len(getpass.getpass('Word? ')), name)"
+    page, session_id = open_book(looker, served, "Asks", asks)
+    cell = page.locator("article.cell.code")
+    cell.get_by_role("button", name="Run cell").click()
+    field = cell.get_by_label("Your name?")
+    field.fill("Ada")
+    # What is typed outlives that the cell is drawn again.
+    cell_id = str(cell.get_attribute("id")).removeprefix("cell-")
+    served.agent.call("cell_update", session_id=session_id, cell_id=cell_id, content=f"{asks}  # more")
+    expect(cell.locator("pre.code")).to_contain_text("# more")
+    expect(field).to_have_value("Ada")
+    field.press("Enter")
+    word = cell.get_by_label("Word?")
+    expect(word).to_have_attribute("type", "password")
+    word.fill("swordfish")
+    cell.get_by_role("button", name="Answer").click()
+    expect(cell.locator(".outputs")).to_contain_text("and 9 Ada")
+    expect(cell.locator("form.question")).to_have_count(0)
+    assert "swordfish" not in page.content()
+    # Code that is in no cell asks above the notebook.
+    asked = served.agent.begin("scratch_run", session_id=session_id, code="print(input('Besides? ').upper())")
+    page.locator("#status").get_by_label("Besides?").fill("yes")
+    page.locator("#status").get_by_role("button", name="Answer").click()
+    assert "YES" in json.dumps(served.agent.answer(asked))

@@ -71,6 +71,8 @@ def run_cell() -> Run:
             elif message.kind == "status":
                 if content["execution_state"] == "idle":
                     idle.set()
+            elif message.kind == "input_request":
+                kernel.client.answer_input(None, reason="nobody is there")
             elif message.kind != "execute_input":
                 ran.outputs.append((message.kind, content))
 

@@ -197,7 +197,9 @@ async def test_completion_and_object_help_answer(kernel: Any, run_cell: Any) -> 
     assert reply["found"]
 
 
-async def test_a_cell_that_asks_for_input_is_told_what_to_do_instead(kernel: Any, run_cell: Any) -> None:
+async def test_a_cell_whose_question_nobody_answers_is_told_what_to_do_instead(
+    kernel: Any, run_cell: Any
+) -> None:
     ran = await run_cell(kernel, "input('Your name: ')")
     assert ran.reply["ename"] == "InputUnavailable"
     assert "'Your name:'" in ran.reply["evalue"]

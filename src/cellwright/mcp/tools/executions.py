@@ -10,13 +10,14 @@ from pydantic import Field
 from cellwright.engine import Execution, Session
 from cellwright.engine.lineage import steps, to_replay
 from cellwright.mcp._arguments import Arguments, ExecutionId, MaxTokens, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp._elicitation import read_round, take_answer
 from cellwright.mcp._replies import execution_reply
 from cellwright.mcp._waits import wait_for
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.notebook.cells import iso_time
 from cellwright.text_budget import cut_tail
 
-__all__ = ["EXECUTION_TOOLS"]
+__all__ = ["EXECUTION_TOOLS", "ROUND"]
 
 
 class WaitForExecution(Arguments):
@@ -30,8 +31,31 @@ async def execution_wait(call: Call, args: WaitForExecution) -> Reply:
     """Wait for an execution and read its outputs so far; also reads one that ended long ago."""
     execution = call.engine.execution(args.execution_id)
     session = call.session(execution.session_id, reads=True)
-    await wait_for(call, execution, wait_ms=args.wait)
+    await wait_for(call, [execution], wait_ms=args.wait)
     return await _told(call, session, execution, args.response_format, args.max_tokens)
+
+
+class GoOn(Arguments):
+    round: str
+    wait: WaitMs = None
+    response_format: ResponseFormat = "text"
+    max_tokens: MaxTokens = None
+
+
+async def _go_on(call: Call, args: GoOn) -> Reply:
+    """Take what the client's person answered, and go on waiting for what the call before this one began."""
+    before = read_round(args.round)
+    executions = [call.engine.execution(execution_id) for execution_id in before.executions]
+    session = call.session(executions[0].session_id)
+    await take_answer(session, before.question, call.caller.answers)
+    await wait_for(call, executions, wait_ms=args.wait)
+    return await execution_reply(
+        call, session, executions, response_format=args.response_format, max_tokens=args.max_tokens
+    )
+
+
+ROUND = Definition(_go_on, GoOn, CHANGES)
+"""What goes on after a question, whichever tool asked it; clients do not see it."""
 
 
 class CancelExecution(Arguments):

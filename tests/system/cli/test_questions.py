@@ -1,0 +1,106 @@
+"""Cells that ask for input, answered by a person at a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.system.daemon.conftest import COMMAND, Place
+from tests.waiting import LIMIT_S, wait_until
+
+ASKS = "import getpass\nname = input('Name? ')\nprint(name.upper(), len(getpass.getpass('Word? ')))"
+
+
+@dataclass
+class Terminal:
+    """A command whose stdin and stderr are a terminal, and what that shows."""
+
+    command: subprocess.Popen[bytes]
+    fd: int
+    shown: bytearray = field(default_factory=bytearray)
+
+    def see(self, text: str) -> None:
+        """Return once it shows this."""
+
+        def shows() -> bool:
+            try:
+                self.shown.extend(os.read(self.fd, 4096))
+            except BlockingIOError:
+                pass
+            except OSError:  # nobody has the other side any more
+                assert text.encode() in self.shown, self.shown.decode()
+            return text.encode() in self.shown
+
+        wait_until(shows)
+
+    def type(self, text: str) -> None:
+        os.write(self.fd, text.encode())
+
+    @property
+    def echoes(self) -> bool:
+        return bool(termios.tcgetattr(self.fd)[3] & termios.ECHO)
+
+
+@contextmanager
+def terminal(place: Place, *arguments: str) -> Iterator[Terminal]:
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+    with subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdin=theirs,
+        stderr=theirs,
+        stdout=subprocess.PIPE,
+        cwd=place.root / "work",
+        env=place.environment,
+        start_new_session=True,
+    ) as command:
+        os.close(theirs)
+        try:
+            yield Terminal(command, ours)
+        finally:
+            command.kill()
+            os.close(ours)
+
+
+def test_exec_asks_at_the_terminal_and_shows_no_password(place: Place) -> None:
+    session = place.run("new", "asks", "--json").stdout
+    session_id = json.loads(session)["session_id"]
+    with terminal(place, "exec", session_id, "--code", ASKS) as shown:
+        shown.see("Name? ")
+        shown.type("ada\n")
+        shown.see("Word? ")
+        wait_until(lambda: not shown.echoes)
+        shown.type("swordfish\n")
+        out, _ = shown.command.communicate(timeout=LIMIT_S)
+        assert shown.command.returncode == 0, out
+        assert out.decode().endswith("ADA 9\n")
+        assert b"swordfish" not in shown.shown + out
+    # Where no terminal is, nobody is asked.
+    refused = place.run("exec", session_id, "--code", "input('Name? ')")
+    assert refused.returncode == 1
+    assert "no page is open on this notebook" in refused.stderr
+
+
+def test_run_asks_at_the_terminal(place: Place) -> None:
+    cell = {"cell_type": "code", "id": "asks", "metadata": {}, "outputs": [], "execution_count": None}
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{**cell, "source": ASKS}]}
+    path = Path(place.root, "work", "asks.ipynb")
+    path.write_text(json.dumps(notebook))
+    with terminal(place, "run", str(path)) as shown:
+        shown.see("Name? ")
+        shown.type("ada\n")
+        shown.see("Word? ")
+        wait_until(lambda: not shown.echoes)
+        shown.type("swordfish\n")
+        shown.command.communicate(timeout=LIMIT_S)
+        assert shown.command.returncode == 0
+    written = path.read_text()
+    assert "ADA 9" in written
+    assert "swordfish" not in written
