@@ -37,6 +37,7 @@ AuditKind: TypeAlias = Literal[
     "sign_in",
     "share",
     "people",
+    "folders",
     "take_over",
     "audit",
 ]

@@ -19,6 +19,7 @@ from cellwright.cli._daemons import daemon_app
 from cellwright.cli._doctor import doctor
 from cellwright.cli._environment import files_app, packages_app
 from cellwright.cli._exchange import export_notebook, import_notebook
+from cellwright.cli._folders import folders_app
 from cellwright.cli._install import install
 from cellwright.cli._lab import lab
 from cellwright.cli._mcp import mcp
@@ -70,6 +71,7 @@ app.add_typer(daemon_app)
 app.command()(serve)
 app.command()(ui)
 app.add_typer(people_app)
+app.add_typer(folders_app)
 app.add_typer(audit_app)
 app.command()(lab)
 app.command()(install)

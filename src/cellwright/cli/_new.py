@@ -9,6 +9,7 @@ import typer
 
 from cellwright.cli._allocations import host_named
 from cellwright.cli._flags import HostOption, LimitOption, ModeOption, WorkMode, limit_values
+from cellwright.cli._folders import AllowFolderOption, settle_folder
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._notebooks import AsJson, show_data
 from cellwright.cli._plans import carried_out, conclude
@@ -37,6 +38,7 @@ def new(
     ] = None,
     draft: Annotated[bool, typer.Option("--draft", help="Draft its plan from the files at hand.")] = False,
     run: Annotated[bool, typer.Option("--run", help="Carry its plan out, else a drafted one.")] = False,
+    allow_folder: AllowFolderOption = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a notebook with a live kernel, and print its session's id. With a plan that is run, exits 0 if it succeeded."""
@@ -58,13 +60,13 @@ def new(
         "limits": limit_values(limit),
         "host": host_named(host),
     }
+    if mode is not WorkMode.PRIVATE:
+        settle_folder(allow=allow_folder)
     wants_plan = plan is not None or draft or run
     about = call_daemon(lambda caller: _created(caller, created, asked if wants_plan else None))
     if not as_json:
         show_data(about, about["session_id"], as_json=False)
     _say_where(about)
-    if "project" not in about and mode is not WorkMode.PRIVATE:
-        _note(_unseen(Path.cwd(), Path.home()))
     if run:
         found = call_daemon(lambda caller: carried_out(caller, "plan_run", about["session_id"]))
         show_data({**about, "plan": found}, "", as_json=as_json)
@@ -127,6 +129,8 @@ def _say_where(about: dict[str, Any]) -> None:
         f"code works in {about['cwd']} ({about['mode']}, tier {about.get('tier', '?')}) with "
         f"{about.get('interpreter', about['language'])}{_away(about)}"
     )
+    if "unseen" in about:
+        _note(f"note: {about['unseen']}")
     if "plan" in about:
         kind = "a plan drafted by rule; look it over" if about["plan"]["draft"] else "a plan"
         _note(f"{kind}; `cellwright status {about['session_id']}` shows its {about['plan']['total']} TODOs")
@@ -134,13 +138,6 @@ def _say_where(about: dict[str, Any]) -> None:
 
 def _away(about: dict[str, Any]) -> str:
     return f" on {about['host']}" if about.get("host", "local") != "local" else ""
-
-
-def _unseen(here: Path, home: Path) -> str:
-    """What to say where there is no project: code sees nothing of the folder that somebody works in."""
-    if home.is_relative_to(here):
-        return f"note: code sees no files of {here}: work in a folder below it, and run `git init` there"
-    return f"note: {here} is no project, so code sees none of its files; `git init` makes it one, for new notebooks"
 
 
 def _note(text: str) -> None:

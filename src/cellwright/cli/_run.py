@@ -117,7 +117,12 @@ async def _run(request: Request) -> Report:
     settings = load_settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=1, **flags)
     async with open_engine(settings, ephemeral=True) as engine:
         session = await engine.open(
-            target, cwd=source.parent, mode="direct", limits=request.limits, host=request.host
+            target,
+            cwd=source.parent,
+            mode="direct",
+            limits=request.limits,
+            host=request.host,
+            chosen=Path.cwd(),
         )
         if session.banner is not None:
             typer.echo(session.banner, err=True)

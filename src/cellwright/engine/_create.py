@@ -10,9 +10,11 @@ from pathlib import Path
 
 import anyio
 
+from cellwright.engine.options import EngineOptions
 from cellwright.engine.placement import HostName
 from cellwright.engine.records import SessionRecord
 from cellwright.notebook import Document, create_notebook_file
+from cellwright.sandbox.chosen_folders import ChosenFolder, judge_folder, secrets_in
 from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.workspace import where_to_work
 
@@ -30,16 +32,22 @@ class SessionRequest:
     limits: Narrowing | None = None
     there: tuple[str, str] | None = None
     """Where its notebook lies on a Jupyter server."""
+    chosen: Path | None = None
+    """The folder that a person works in."""
 
 
 async def new_record(
-    session_id: str, path: Path, request: SessionRequest, *, configured: Path | None, home: Path
+    session_id: str, path: Path, request: SessionRequest, options: EngineOptions
 ) -> SessionRecord:
     """The record of a new session, in the place that fits its notebook."""
     folder = await anyio.to_thread.run_sync((request.cwd or path.parent).resolve)
     # The copy of a notebook that lies elsewhere stands among what no kernel sees.
     asked = request.mode if request.there is None else "private"
-    mode, project = where_to_work(folder, asked, configured=configured, home=home)
+    judged = await _judged(request, options)
+    chosen = judged.path if judged is not None and judged.is_seen else None
+    place = partial(where_to_work, folder, asked, configured=options.project, home=options.home)
+    mode, project = place(chosen=chosen)
+    is_chosen = project is not None and place()[1] is None
     return SessionRecord(
         id=session_id,
         name=path.stem,
@@ -49,10 +57,19 @@ async def new_record(
         cwd=str(folder) if request.cwd is not None else None,
         mode=mode,
         project=str(project) if project is not None else None,
+        chosen=is_chosen,
+        secrets=(await anyio.to_thread.run_sync(secrets_in, project))[0] if is_chosen and project else (),
         limits=request.limits or None,
         host=str(request.host),
         there=request.there,
     )
+
+
+async def _judged(request: SessionRequest, options: EngineOptions) -> ChosenFolder | None:
+    if request.chosen is None:
+        return None
+    judge = partial(judge_folder, request.chosen, home=options.home, storage=options.storage)
+    return await anyio.to_thread.run_sync(judge)
 
 
 async def new_file(directory: Path, problem: str, document: Document) -> Path:

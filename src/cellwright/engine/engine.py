@@ -174,13 +174,15 @@ class Engine:
         mode: Mode | None = None,
         limits: Narrowing | None = None,
         host: str | None = None,
+        chosen: Path | None = None,
     ) -> Session:
         """Create a notebook for a problem, stated in its first cell, and a session with a live kernel.
 
         The session works where the notebook lies (``direct``), unless another ``mode`` is asked for; an ``overlay``
         needs a project around it, and is ``private`` where there is none. ``limits`` narrows what its code may do.
         ``host`` is where its kernel lives, such as ``local``, ``slurm:gpu`` or ``jupyter`` (see ``placement``); where
-        that waits for its turn, the session is suspended and has the reason.
+        that waits for its turn, the session is suspended and has the reason. ``chosen`` is the folder that a person
+        works in: where there is no project, code sees it as one (see ``chosen_folders``), if the notebook lies in it.
 
         Raises:
             TooManySessions: as many sessions are active as ``max_sessions`` allows, and none can make room.
@@ -194,7 +196,7 @@ class Engine:
         document = Document.new(language=language)
         document.apply(CellAdded("problem", "markdown", f"# {problem}" if problem else "", 0))
         there = await self._remote.create(wanted, problem, document)
-        request = SessionRequest(language, wanted, None, mode, limits, there)
+        request = SessionRequest(language, wanted, None, mode, limits, there, chosen)
         if there is not None:
             session = await self._enter_there(document, request)
         else:
@@ -220,10 +222,12 @@ class Engine:
         mode: Mode | None = None,
         limits: Narrowing | None = None,
         host: str | None = None,
+        chosen: Path | None = None,
     ) -> Session:
         """Return the session of an existing notebook, making one if there is none. Nothing is run.
 
-        Its kernel works in ``cwd``, or where the notebook lies; ``mode``, ``limits`` and ``host`` are as in ``create``.
+        Its kernel works in ``cwd``, or where the notebook lies; ``mode``, ``limits``, ``host`` and
+        ``chosen`` are as in ``create``.
 
         Raises:
             UnknownHost: no host has that name.
@@ -241,7 +245,8 @@ class Engine:
                 return session
         document, _ = await anyio.to_thread.run_sync(read_notebook, path)
         await anyio.to_thread.run_sync(remove_leftovers, path.parent)
-        request = SessionRequest(notebook_language(document), self.hosts.wanted(host), cwd, mode, limits)
+        wanted = self.hosts.wanted(host)
+        request = SessionRequest(notebook_language(document), wanted, cwd, mode, limits, None, chosen)
         return await self._enter(path, document, request)
 
     async def open_there(
@@ -459,9 +464,7 @@ class Engine:
 
     async def _enter(self, path: Path, document: Document, request: SessionRequest) -> Session:
         """Make a session for a document that is in its file as it is here, but for what reading mended."""
-        record = await new_record(
-            self._new_id(), path, request, configured=self.options.project, home=self.options.home
-        )
+        record = await new_record(self._new_id(), path, request, self.options)
         return await self._begin(record, document)
 
     async def _enter_there(self, document: Document, request: SessionRequest) -> Session:

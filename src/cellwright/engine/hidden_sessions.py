@@ -246,6 +246,8 @@ class Rehearsals:
             cwd=str(origin.folder),
             mode="private" if private else "overlay",
             project=before.project or (None if private else str(origin.folder)),
+            chosen=before.chosen,
+            secrets=before.secrets,
             layers=before.layers,
             packages=before.packages,
             limits=before.limits,

@@ -210,6 +210,7 @@ class SessionKernel:
     async def _start(self, *, fresh: bool) -> str:
         host = await self._services.hosts.choose(self._session.record)
         await self._services.hosts.reach(host)
+        await self._workspace.look_again()
         request = self._start_request(fresh=fresh)
         try:
             ready = await host.call(request, protocol.KernelReady)
@@ -231,7 +232,7 @@ class SessionKernel:
         kind = kernel_kind(self._session.file.document, self._session.language, self._workspace.folder)
         place = self._workspace.place
         if self._workspace.banner is None:
-            refuse_too_open(place, str(self._services.options.home))
+            refuse_too_open(place, str(self._services.options.home), chosen=record.chosen)
         return protocol.StartKernel(
             kernel_id=kernel_id,
             kind=kind,

@@ -266,6 +266,10 @@ class SessionRecord(msgspec.Struct, frozen=True):
     reason: str | None = None
     mode: Mode = "direct"
     project: str | None = None
+    chosen: bool = False
+    """Whether its project is a folder that a person works in, without a mark of a project."""
+    secrets: tuple[str, ...] = ()
+    """What holds keys in there, as found when its kernel was started last."""
     tier: Tier | None = None
     losses: tuple[str, ...] = ()
     python_version: str = ""

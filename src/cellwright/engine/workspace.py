@@ -34,8 +34,9 @@ from cellwright.engine.records import (
     entries_in,
     put_execution,
 )
-from cellwright.errors import LimitReached, SandboxError
+from cellwright.errors import KernelStartError, LimitReached, SandboxError
 from cellwright.hosts import protocol
+from cellwright.sandbox.chosen_folders import judge_folder, secrets_in
 from cellwright.sandbox.files import Entry
 from cellwright.sandbox.network_log import NetworkEntry
 from cellwright.sandbox.network_rules import NetworkMode
@@ -139,8 +140,26 @@ class SessionWorkspace:
             cwd=str(self.cwd),
             project=self._session.record.project,
             storage=str(self.storage),
-            hidden=(str(self._services.options.storage),),
+            hidden=(str(self._services.options.storage), *self._session.record.secrets),
         )
+
+    async def look_again(self) -> None:
+        """Find what holds keys in a folder that was chosen, for its kernel not to see.
+
+        Raises:
+            KernelStartError: a person has said since that code may not see that folder.
+        """
+        record, options = self._session.record, self._services.options
+        if not record.chosen or record.project is None:
+            return
+        project = Path(record.project)
+        judged = await anyio.to_thread.run_sync(
+            partial(judge_folder, project, home=options.home, storage=options.storage)
+        )
+        if judged.unseen is not None:
+            raise KernelStartError(judged.unseen, hint="Or create the notebook again, in a folder of its own")
+        found, _ = await anyio.to_thread.run_sync(secrets_in, project)
+        self._session.record = replace(self._session.record, secrets=found)
 
     @property
     def network(self) -> NetworkMode:

@@ -34,6 +34,7 @@ from cellwright.sandbox.workspace import (
     prepare_storage,
     refuse_unhidden,
     without_overlay,
+    without_secrets,
 )
 
 __all__ = ["Ending", "Kernels"]
@@ -539,6 +540,7 @@ async def find_workspace(
     found = await launchers.finding(options)
     workspace = replace(wanted, hidden=(*wanted.hidden, str(runtime)))
     if found.tier == "C":
+        workspace = without_secrets(workspace)
         workspace = without_overlay(workspace) if workspace.mode == "overlay" else workspace
         refuse_unhidden(workspace)
     prepare_storage(workspace)

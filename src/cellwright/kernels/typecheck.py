@@ -36,7 +36,7 @@ from cellwright.kernels.processes import ExitOutput, KernelProcess, expected_chi
 from cellwright.kernels.programs import own_script
 from cellwright.sandbox.policy import SOCKETS
 from cellwright.sandbox.safe_paths import components, open_beneath
-from cellwright.sandbox.workspace import Workspace
+from cellwright.sandbox.workspace import Workspace, hiding_mounts
 
 __all__ = ["CellSource", "Diagnostic", "TypeChecker", "config_of", "diagnostics_of", "join_cells"]
 FILES = "check"
@@ -157,11 +157,7 @@ def _plan(deno: str, launch: KernelLaunch, isolation: Isolation) -> dict[str, An
         {"kind": "bind", "from": path, "at": at, "write": False, "own": True, "plain": True}
         for path, at in shown
     ]
-    plan["mounts"] += [
-        {"kind": "tmpfs", "at": path, "bytes": 4096, "inodes": 2, "write": False}
-        for path in place.hidden
-        if Path(path).is_relative_to(place.top) and path != place.cwd
-    ]
+    plan["mounts"] += hiding_mounts(place)
     plan["rules"]["READ"] += [at for _, at in shown]
     plan["environment"] |= own_environment(plan["environment"]["TMPDIR"])
     plan["limits"]["own_memory"] = V8_MEMORY

@@ -133,6 +133,11 @@ class Call:
         return self.client.directory or self.engine.settings.root
 
     @property
+    def chosen(self) -> Path | None:
+        """The folder that a person started the caller in; None for callers elsewhere, whom nobody put in a folder here."""
+        return self.client.directory
+
+    @property
     def notebooks(self) -> Path:
         """Where the caller's new notebooks go."""
         return self.root / "notebooks"

@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from cellwright.errors import KernelStartError
+from cellwright.sandbox.chosen_folders import is_secret
 from cellwright.sandbox.policy import Mode
 from cellwright.sandbox.safe_paths import clear_directory
 
@@ -22,6 +23,7 @@ __all__ = [
     "SharedWorkspace",
     "Workspace",
     "exchange_storage",
+    "hiding_mounts",
     "needs_own_fork",
     "prepare_storage",
     "refuse_too_open",
@@ -29,6 +31,7 @@ __all__ = [
     "remove_storage",
     "where_to_work",
     "without_overlay",
+    "without_secrets",
     "workspace_mounts",
 ]
 LAYER = "layer"
@@ -99,21 +102,30 @@ def find_project(start: Path, *, home: Path) -> Path | None:
 
 
 def where_to_work(
-    folder: Path, mode: Mode | None, *, configured: Path | None, home: Path
+    folder: Path, mode: Mode | None, *, configured: Path | None, home: Path, chosen: Path | None = None
 ) -> tuple[Mode, Path | None]:
-    """How a session works, and on which project: as configured, else the nearest that is marked as one."""
+    """How a session works, and on which project: as configured, else the nearest that is marked as one, else ``chosen``.
+
+    ``chosen`` is a folder that a person works in and that code may see.
+    """
     if configured is not None and folder.is_relative_to(configured):
         project: Path | None = configured
     else:
         project = find_project(folder, home=home)
+        if project is None and chosen is not None and folder.is_relative_to(chosen):
+            project = chosen
     if mode == "private" or (mode == "overlay" and project is None):
         return "private", None
     return mode or "direct", project
 
 
-def refuse_too_open(workspace: Workspace, home: str) -> None:
-    """Raise where the place would open somebody's whole home, or more."""
-    for what in {workspace.top, workspace.cwd}:
+def refuse_too_open(workspace: Workspace, home: str, *, chosen: bool = False) -> None:
+    """Raise where the place would open somebody's whole home, or more; to be read it may be ``chosen``, with a layer."""
+    if chosen:
+        opened = {workspace.cwd} if workspace.mode == "direct" else set[str]()
+    else:
+        opened = {workspace.top, workspace.cwd}
+    for what in opened:
         if PurePath(home).is_relative_to(what):
             raise KernelStartError(
                 f"Working in {what} would show code everything in {home}",
@@ -130,6 +142,12 @@ def refuse_unhidden(workspace: Workspace) -> None:
                     f"Without namespaces code that sees {seen} would reach {path}, which is Cellwright's own",
                     hint="Set CELLWRIGHT_STORAGE to a directory elsewhere, or choose the mode `private`",
                 )
+
+
+def without_secrets(workspace: Workspace) -> Workspace:
+    """The nearest place where nothing can be hidden: what holds keys is not shown as a project."""
+    kept = tuple(path for path in workspace.hidden if not is_secret(path))
+    return workspace if kept == workspace.hidden else replace(workspace, project=None, hidden=kept)
 
 
 def without_overlay(workspace: Workspace) -> Workspace:
@@ -169,11 +187,20 @@ def workspace_mounts(
             for path in readable
             if PurePath(path).is_relative_to(workspace.top)
         ]
-    mounts += [
-        {"kind": "tmpfs", "at": path, "bytes": 4096, "inodes": 2, "write": False}
-        for path in workspace.hidden
-        if PurePath(path).is_relative_to(workspace.top) and path != workspace.cwd
-    ]
+    return [*mounts, *hiding_mounts(workspace)]
+
+
+def hiding_mounts(workspace: Workspace) -> list[dict[str, Any]]:
+    """What to mount over everything in the place that must not be seen: nothing over a directory, no bytes over a file."""
+    mounts: list[dict[str, Any]] = []
+    for path in workspace.hidden:
+        # Through a link code gets no further than without it.
+        if path == workspace.cwd or not PurePath(path).is_relative_to(workspace.top) or os.path.islink(path):
+            continue
+        if os.path.isdir(path):
+            mounts.append({"kind": "tmpfs", "at": path, "bytes": 4096, "inodes": 2, "write": False})
+        elif os.path.exists(path):
+            mounts.append({"kind": "bind", "from": os.devnull, "at": path, "write": False})
     return mounts
 
 

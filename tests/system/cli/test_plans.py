@@ -32,7 +32,9 @@ def plan_file(place: Place, name: str, *steps: tuple[str, str | None], more: str
 
 
 def made(place: Place, name: str, *steps: tuple[str, str | None], more: str = "") -> dict[str, Any]:
-    done = place.run("new", "--plan", plan_file(place, name, *steps, more=more), "--json")
+    # In a folder of its own, which both sides see at the same path while code runs.
+    options = ("--plan", plan_file(place, name, *steps, more=more), "--mode", "private")
+    done = place.run("new", *options, "--json")
     assert done.returncode == 0, done.stderr
     about: dict[str, Any] = json.loads(done.stdout)
     return about
@@ -119,12 +121,28 @@ def test_a_validation_that_fails_is_not_said_to_be_skippable(shared: Place) -> N
     assert "cellwright skip" not in done.stderr
 
 
-def test_where_there_is_no_project_it_is_said_that_code_sees_no_files(shared: Place) -> None:
-    here = shared.root / "work"
-    said = f"note: {here} is no project, so code sees none of its files; `git init` makes it one"
-    assert said in shared.run("new", "nothing to see").stderr
-    assert said in shared.run("new", "nothing but here", "--mode", "direct").stderr
-    assert said not in shared.run("new", "as asked for", "--mode", "private").stderr
+def test_a_plain_folder_is_seen_and_a_home_is_asked_about_once(place: Place) -> None:
+    here = place.root / "work"
+    (here / "data.csv").write_text("1\n")
+    done = place.run("new", "a plain folder", "--json")
+    assert (json.loads(done.stdout)["project"], "Code sees none" in done.stderr) == (str(here), False)
+    place.environment["HOME"] = str(here)
+    place.run("daemon", "stop", "--kernels")
+    asked = f"note: Code sees none of the files in {here}: it is a home directory. `cellwright folders allow {here}`"
+    assert asked in place.run("new", "nobody to ask").stderr
+    assert asked not in place.run("new", "as asked for", "--mode", "private").stderr
+    process, ours = on_a_terminal(place, "new", "somebody to ask", both=True)
+    os.write(ours, b"n\n")
+    assert "Let it? [y/N]" in all_of(ours)
+    assert process.wait(LIMIT_S) == 0
+    process, ours = on_a_terminal(place, "new", "asked once", both=True)
+    said = all_of(ours)
+    assert ("Let it?" in said, "The user said no" in said, process.wait(LIMIT_S)) == (False, True, 0)
+    allowed = json.loads(place.run("new", "allowed", "--allow-folder", "--json").stdout)
+    assert allowed["project"] == str(here)
+    assert place.run("folders", "list").stdout == f"{here}  allowed\n"
+    assert place.run("folders", "forget", ".").returncode == 0
+    assert "error: Code cannot be shown /" in place.run("folders", "allow", "/").stderr
 
 
 @pytest.mark.matrix  # the draft is below, `test_surroundings` brings files over
@@ -321,10 +339,16 @@ def test_what_a_description_holds_cannot_steer_the_terminal() -> None:
     assert "gone [red]text[/red] next" in shown.getvalue()
 
 
-def on_a_terminal(place: Place, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
-    """The command with a pseudo-terminal as its stderr, and our end of that."""
+def on_a_terminal(place: Place, *arguments: str, both: bool = False) -> tuple[subprocess.Popen[bytes], int]:
+    """The command with a pseudo-terminal as its stderr (with ``both`` its stdin, too), and our end of that."""
     ours, theirs = pty.openpty()
-    process = place.start(*arguments, preexec_fn=lambda: os.dup2(theirs, 2))
+
+    def attach() -> None:
+        os.dup2(theirs, 2)
+        if both:
+            os.dup2(theirs, 0)
+
+    process = place.start(*arguments, preexec_fn=attach)
     os.close(theirs)
     return process, ours
 

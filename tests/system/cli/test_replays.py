@@ -82,7 +82,7 @@ def test_a_notebook_without_a_session_has_nothing_to_replay(shared: Place) -> No
 @pytest.mark.matrix  # `engine/test_replaying` stops it, `test_verbs` interrupts
 def test_an_interrupt_stops_the_replay_and_the_next_one_is_whole(shared: Place) -> None:
     code = "import pathlib, time\npathlib.Path('begun').touch()\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)"
-    about = json.loads(shared.run("new", "interrupted", "--json").stdout)
+    about = json.loads(shared.run("new", "interrupted", "--mode", "private", "--json").stdout)
     session, here = about["session_id"], Path(about["cwd"])
     (here / "go").touch()
     for each in ("a = 1", code, "a = 3"):

@@ -134,7 +134,7 @@ def test_an_execution_that_was_let_go_is_waited_for_and_cancelled_by_its_id(shar
 
 
 def test_an_interrupt_stops_the_cell_that_is_waited_for(shared: Place) -> None:
-    about = json.loads(shared.run("new", "interrupted", "--json").stdout)
+    about = json.loads(shared.run("new", "interrupted", "--mode", "private", "--json").stdout)
     session, gate = about["session_id"], Path(about["cwd"], "running")
     code = "import pathlib, time\npathlib.Path('running').touch()\ntime.sleep(600)"
     process = shared.start("exec", session, "--code", code, "--timeout", "900")
@@ -146,7 +146,7 @@ def test_an_interrupt_stops_the_cell_that_is_waited_for(shared: Place) -> None:
 
 
 def test_whoever_does_not_want_to_wait_for_the_stop_interrupts_again(shared: Place) -> None:
-    about = json.loads(shared.run("new", "left alone", "--json").stdout)
+    about = json.loads(shared.run("new", "left alone", "--mode", "private", "--json").stdout)
     code = "import pathlib, time\npathlib.Path('running').touch()\ntime.sleep(600)"
     process = shared.start("exec", about["session_id"], "--code", code, "--timeout", "900")
     wait_for_file(Path(about["cwd"], "running"), process)

@@ -159,9 +159,9 @@ def first_execution(place: Place, session: str) -> str:
 def test_a_client_killed_in_the_middle_of_a_cell_finds_it_finished_when_it_comes_back(shared: Place) -> None:
     doomed = shared.pump()
     doomed.initialize()
-    created = doomed.call("notebook_create", name="outlives its client")
+    created = doomed.call("notebook_create", name="outlives its client", mode="private")
     session = created["session_id"]
-    # Outside of a project a session works in a folder of its own, which both sides see at the same path.
+    # A folder of its own, which both sides see at the same path.
     gate = Path(created["cwd"], "gate")
     cell = doomed.call("cell_add", session_id=session, content=WAITS_FOR_A_FILE.format(gate=str(gate)))[
         "cell_id"

@@ -53,7 +53,7 @@ async def use_notebook(call: Call, args: UseNotebook) -> Reply:
     path = call.path(args.notebook_path)
     if args.mode == "create":
         await anyio.to_thread.run_sync(_create, path)
-    session = await call.engine.open(path, mode=AGENTS_MODE)
+    session = await call.engine.open(path, mode=AGENTS_MODE, chosen=call.chosen)
     if session.held_by is None:  # a person's session is looked at, no more
         await session.resume()
     call.works_with(session)

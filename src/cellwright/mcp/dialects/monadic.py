@@ -106,7 +106,7 @@ async def _create(call: Call, filename: str) -> Session:
     language = call.shared.default_language
     content = Document.new(language=language).to_bytes()
     path = await anyio.to_thread.run_sync(_new_file, call.notebooks, stem, content)
-    session = await call.engine.open(path, mode=AGENTS_MODE)
+    session = await call.engine.open(path, mode=AGENTS_MODE, chosen=call.chosen)
     call.works_with(session)
     await session.resume()
     return session
@@ -136,7 +136,7 @@ async def _session(call: Call, filename: str, *, reads: bool = False) -> tuple[S
         if path is None:
             raise
     there = {one.id for one in call.engine.sessions()}
-    session = await call.engine.open(call.path(str(path)), mode=AGENTS_MODE)
+    session = await call.engine.open(call.path(str(path)), mode=AGENTS_MODE, chosen=call.chosen)
     call.works_with(session)
     reopened = session.id not in there
     if reopened:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias
 
+import anyio
 from pydantic import Field, WithJsonSchema
 
 from cellwright.engine import Session
@@ -19,6 +21,7 @@ from cellwright.notebook.compiler_options import checked_tsconfig
 from cellwright.notebook.document import with_tsconfig
 from cellwright.notebook.languages import canonical_language
 from cellwright.plans.reports import plan_in
+from cellwright.sandbox.chosen_folders import judge_folder
 from cellwright.sandbox.policy import Mode
 
 __all__ = ["AGENTS_MODE", "NOTEBOOK_TOOLS", "about_session"]
@@ -79,17 +82,32 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
         mode=args.mode or AGENTS_MODE,
         limits=args.limits.narrowing() if args.limits is not None else None,
         host=args.host,
+        chosen=call.chosen,
     )
     call.works_with(session)
     if tsconfig is not None:
         await session.apply([with_tsconfig(session.document, tsconfig)])
     if args.description:
         await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
-    told = {"losses": list(session.record.losses), "project": session.record.project}
+    told = {
+        "losses": list(session.record.losses),
+        "project": session.record.project,
+        "unseen": await _unseen(call, session) if args.mode != "private" else None,
+    }
     return data_reply(
         about_session(session, call.shared.names) | {name: value for name, value in told.items() if value},
         call,
     )
+
+
+async def _unseen(call: Call, session: Session) -> str | None:
+    """Why code sees none of the files where the caller works, and what a person does about it."""
+    if call.chosen is None or session.record.project is not None or session.record.is_foreign:
+        return None
+    judge = partial(
+        judge_folder, call.chosen, home=call.engine.options.home, storage=call.engine.options.storage
+    )
+    return (await anyio.to_thread.run_sync(judge)).unseen
 
 
 class OpenNotebook(Arguments):
@@ -111,7 +129,9 @@ async def notebook_open(call: Call, args: OpenNotebook) -> Reply:
     if host.kind == "jupyter" and not args.path.startswith(("/", "~")):
         session = await call.engine.open_there(args.path, host=str(host), mode=mode, limits=limits)
     else:
-        session = await call.engine.open(call.path(args.path), mode=mode, limits=limits, host=args.host)
+        session = await call.engine.open(
+            call.path(args.path), mode=mode, limits=limits, host=args.host, chosen=call.chosen
+        )
     call.works_with(session)
     return data_reply(about_session(session, call.shared.names), call)
 

@@ -69,7 +69,9 @@ def _outline(args: CreatePlan, language: str) -> Outline:
 
 
 async def _new_notebook(call: Call, problem: str, language: str) -> Session:
-    session = await call.engine.create(problem, language=language, directory=call.notebooks, mode=AGENTS_MODE)
+    session = await call.engine.create(
+        problem, language=language, directory=call.notebooks, mode=AGENTS_MODE, chosen=call.chosen
+    )
     call.works_with(session)
     return session
 

@@ -250,7 +250,12 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
     language = notebook_language(document)
     name = args.name or imported.title or "imported notebook"
     session = await call.engine.create(
-        name, language=language, directory=call.notebooks, mode=AGENTS_MODE, host=args.host
+        name,
+        language=language,
+        directory=call.notebooks,
+        mode=AGENTS_MODE,
+        host=args.host,
+        chosen=call.chosen,
     )
     call.works_with(session)
     await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
