@@ -220,6 +220,7 @@ def engine_options(settings: Settings) -> EngineOptions:
         max_runs=settings.max_runs,
         cell_timeout_s=settings.cell_timeout_s,
         session_idle_s=settings.session_idle_s,
+        undelete_s=settings.undelete_s,
         save_quiet_s=settings.save_quiet_s,
         event_buffer=settings.event_buffer,
         history_days=settings.history_days,

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from typing import Any
 
 import anyio
@@ -17,6 +18,7 @@ from cellwright.engine._context import SessionContext
 from cellwright.engine._notebook_file import Halfway, Noticed
 from cellwright.engine.journal import EventKind
 from cellwright.engine.records import Batch
+from cellwright.errors import NotebookError, SaveFailed
 from cellwright.notebook import (
     Cell,
     CellKind,
@@ -29,11 +31,14 @@ from cellwright.notebook import (
     delete_cell,
     encode_change,
     move_cell,
+    slug,
 )
+from cellwright.notebook.titles import retitled
 
 __all__ = ["SessionDocument"]
 
 _HALFWAY_LOOK_S = 0.05
+_MOST_TITLE = 200
 
 
 class SessionDocument:
@@ -167,6 +172,52 @@ class SessionDocument:
         if await self._session.file.save(lambda: journal.last_seq):
             journal.write([self._session.file.base_row(self._session.id)])
             await journal.catch_up()
+
+    async def rename(self, title: str) -> None:
+        """Put a title in the place of the notebook's heading, where it has one, and name its file after it.
+
+        Raises:
+            NotebookError: the title is none, or another program has the file open under its name.
+        """
+        session, title = self._session, " ".join(title.split())
+        if not title or len(title) > _MOST_TITLE:
+            raise NotebookError(
+                f"A notebook's name has 1 to {_MOST_TITLE} characters, and this has {len(title)}",
+                hint="Give another name",
+            )
+        if session.record.there is not None:
+            raise NotebookError("This notebook lies on a Jupyter server", hint="Rename it there")
+        if session.file.guests:
+            raise NotebookError("This notebook is open in JupyterLab", hint="Close it there, then rename it")
+        await self.save()
+        if (change := retitled(session.file.document, title)) is not None:
+            await self.apply([change])
+        await self._rename_file(slug(title))
+        await self.save()
+
+    async def _rename_file(self, stem: str) -> None:
+        session, before = self._session, self._session.file.path
+        for number in count(1):
+            path = before.with_name(f"{stem}{f'_{number}' if number > 1 else ''}.ipynb")
+            if path == before:
+                return
+            try:
+                if await session.file.rename(path):
+                    break
+            except OSError as error:
+                raise SaveFailed(
+                    f"{before} could not be renamed to {path.name}: {error.strerror}",
+                    hint="Look at who may write in that folder",
+                ) from error
+        batch = Batch()
+        session.propose(batch, name=path.stem, path=str(path))
+        session.note(batch, "notebook.state.changed", {"session": session.state, "renamed": path.stem})
+        batch.statements.append(session.file.base_row(session.id))
+        try:
+            await self._recorder.commit(batch)
+        except SaveFailed:
+            await session.file.rename(before)
+            raise
 
     @contextmanager
     def open_elsewhere(self) -> Iterator[None]:

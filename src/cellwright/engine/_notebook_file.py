@@ -7,6 +7,7 @@ common, so that a merge knows who changed what. It journals nothing by itself (s
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import time
 from collections import deque
@@ -213,6 +214,14 @@ class NotebookFile:
             self.guests.wrote(snapshot)
             return True
 
+    async def rename(self, path: Path) -> bool:
+        """Give the file another name in its folder; false where that name is taken."""
+        async with self._saving:
+            if not await anyio.to_thread.run_sync(_renamed, self.path, path):
+                return False
+            self.path = path
+            return True
+
     async def remove(self) -> None:
         """Remove the file for good: after a save that is under way, and no later save brings it back."""
         async with self._saving:
@@ -227,6 +236,24 @@ class NotebookFile:
             "INSERT OR REPLACE INTO documents VALUES (?,?,?,?,?)",
             (session_id, self._seq, self._base.to_bytes().decode(), versions, file),
         )
+
+
+def _renamed(old: Path, new: Path) -> bool:
+    """Move a file to a name that nobody has; one that is not there is written under it later."""
+    try:
+        # Unlike a rename it never takes another file's place.
+        os.link(old, new)
+    except FileExistsError:
+        return False
+    except FileNotFoundError:
+        return not new.exists()
+    except PermissionError:  # a file system without links says so
+        if new.exists():
+            return False
+        old.rename(new)
+        return True
+    old.unlink(missing_ok=True)
+    return True
 
 
 def _gist(document: Document, by_hand: Container[str]) -> list[tuple[str, str, str, int | None]]:

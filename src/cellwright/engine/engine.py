@@ -29,6 +29,7 @@ from cellwright.engine._create import SessionRequest, new_file, new_record
 from cellwright.engine._executions import Execution
 from cellwright.engine._housekeeping import MemoryReturn, Retention, Saver, suspend_idle
 from cellwright.engine._notebook_file import NotebookFile
+from cellwright.engine._trash import Trash
 from cellwright.engine.hidden_sessions import HiddenSessions, OneShots, Rehearsals
 from cellwright.engine.hosts import HostLink, Hosts, link_name, place_name
 from cellwright.engine.journal import Event, EventStream, Journal, Statement, Subscription
@@ -66,6 +67,7 @@ from cellwright.notebook import (
     write_atomically,
 )
 from cellwright.notebook.languages import canonical_language, notebook_language
+from cellwright.notebook.titles import retitled, title_of
 from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.tiers import UNSAFE_BANNER
 from cellwright.sandbox.workspace import remove_storage
@@ -118,7 +120,7 @@ class Engine:
         environment = dict(os.environ)
         self.hosts = self._new_hosts(parts, environment)
         """Where kernels live."""
-        self._admission = Admission(partial(self.sessions, "active"), options)
+        self._admission = Admission(self._with_kernels, options)
         self._saver = Saver(options.save_quiet_s, self._save_failed)
         self._services = Services(
             options=options,
@@ -139,6 +141,7 @@ class Engine:
             self._services, self._sessions, enter=self._enter_branch, delete=delete, new_id=self._new_id
         )
         self._hidden = HiddenSessions(self._begin, delete, self._new_id, self.in_background)
+        self._trash = Trash(self._sessions, self._delete_for_good, keep_s=options.undelete_s)
         self._rehearsals = Rehearsals(self._services, self._hidden)
         self.one_shots = OneShots(self._services, self._hidden)
         """Sessions for one run each."""
@@ -238,6 +241,8 @@ class Engine:
         path = await anyio.to_thread.run_sync(lambda: Path(path).expanduser().resolve())
         for session in self._sessions.values():
             if session.path == path:
+                if session.record.deleted_at is not None:
+                    await self._trash.restore(session.id)
                 refuse_other_limits(session.id, session.record.limits, limits)
                 if host is not None:
                     await session.kernel.prefer_host(self.hosts.wanted(host))
@@ -273,19 +278,72 @@ class Engine:
         Raises:
             UnknownSession: there is none with that id.
         """
-        if session_id in self._sessions:
-            return self._sessions[session_id]
-        known = ", ".join(list(self._sessions)[-5:]) or "none"
+        if (found := self._sessions.get(session_id)) is not None and found.record.deleted_at is None:
+            return found
+        known = ", ".join([session.id for session in self.sessions()][-5:]) or "none"
         raise UnknownSession(f"There is no session {session_id!r}", hint=f"The newest sessions are: {known}")
 
     def sessions(self, filter: SessionFilter = "all") -> list[Session]:  # the word users know
-        """Sessions, oldest first; not those that serve something else and go with it."""
-        seen = [session for session in self._sessions.values() if not session.record.is_unseen]
+        """Sessions, oldest first; not those that serve something else and go with it, nor those that were deleted."""
+        seen = [
+            session
+            for session in self._sessions.values()
+            if not session.record.is_unseen and session.record.deleted_at is None
+        ]
         return [session for session in seen if filter in ("all", session.state)]
 
-    async def delete(self, session_id: str, *, remove_file: bool = False) -> None:
-        """End a session and forget its history. The notebook stays, unless it is to be removed too."""
+    def _with_kernels(self) -> list[Session]:
+        """All that count against ``max_sessions``: a deleted one has its kernel until it is gone for good."""
+        return [one for one in self._sessions.values() if not one.record.is_unseen and one.state == "active"]
+
+    async def delete(self, session_id: str, *, remove_file: bool = False, later: bool = False) -> None:
+        """End a session and forget its history. The notebook stays, unless it is to be removed too.
+
+        ``later`` takes it from everybody's sight, and ends it after ``undelete_s`` unless it is restored.
+        """
         session = self.session(session_id)
+        if later:
+            await self._trash.put(session)
+        else:
+            await self._end_session(session, remove_file=remove_file)
+
+    def deleted(self) -> list[Session]:
+        """Those that were deleted for later and can be brought back, the newest first."""
+        return self._trash.sessions
+
+    async def restore(self, session_id: str) -> Session:
+        """Bring back a session that was deleted for later, with its kernel and history.
+
+        Raises:
+            UnknownSession: it was not deleted, or is gone for good.
+        """
+        return await self._trash.restore(session_id)
+
+    async def duplicate(self, session_id: str) -> Session:
+        """A session of its own with a copy of another's notebook, outputs included, beside it. Nothing is run."""
+        origin = self.session(session_id)
+        await origin.refresh()
+        record, document = origin.record, origin.document.copy()
+        title = f"{title_of(document) or origin.name} copy"
+        if (change := retitled(document, title)) is not None:
+            document.apply(change)
+        # What lies on a server has only a copy here, among what no kernel sees.
+        folder = origin.path.parent if record.there is None else self.options.root / "notebooks"
+        path = await new_file(folder, title, document)
+        cwd = Path(record.cwd) if record.cwd is not None else None
+        request = SessionRequest(
+            record.language, self.hosts.wanted(record.host), cwd, record.mode, record.limits
+        )
+        async with _made_for_a_session(path):
+            return await self._enter(path, document, request)
+
+    async def _delete_for_good(self, session_id: str) -> None:
+        session = self._sessions.get(session_id)
+        if session is not None and session.record.deleted_at is not None:
+            await self._end_session(session, remove_file=False)
+
+    async def _end_session(self, session: Session, *, remove_file: bool) -> None:
+        session_id = session.id
         with suppress(SaveFailed):  # what is not journalled of its end goes with the rest
             await session.suspend()
         await self._remote.end(session, remove=remove_file)
@@ -445,6 +503,7 @@ class Engine:
             )
             tasks.start_soon(retention.run)
             tasks.start_soon(suspend_idle, partial(self.sessions, "active"), self.options.session_idle_s)
+            tasks.start_soon(self._trash.run)
             for session in self.sessions():
                 self._remote.begin(session)
             task_status.started()

@@ -66,6 +66,8 @@ class EngineOptions:
     max_runs: int
     cell_timeout_s: float
     session_idle_s: float
+    undelete_s: float
+    """How long a session that a person deleted can be had back."""
     save_quiet_s: float
     event_buffer: int
     history_days: float

@@ -325,6 +325,8 @@ class SessionRecord(msgspec.Struct, frozen=True):
     handback: Handback | None = None
     client: str | None = None
     """The program that worked on it last, by the name that it gives itself."""
+    deleted_at: float | None = None
+    """When a person deleted it, while that can be undone (see ``_trash``)."""
 
     @property
     def state(self) -> SessionState:

@@ -55,6 +55,7 @@ from cellwright.engine.records import (
 from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import UnknownCheckpoint
 from cellwright.notebook import Cell, CellKind, Change, Document
+from cellwright.notebook.titles import title_of
 from cellwright.sandbox.network_log import NetworkEntry
 from cellwright.sandbox.network_rules import NetworkMode
 from cellwright.sandbox.overlay import Applied, LayerChange
@@ -243,6 +244,20 @@ class Session:
     async def refresh(self) -> None:
         """Merge what another program wrote to the file; every edit, run and save does so first."""
         await self.notebook.refresh()
+
+    @property
+    def title(self) -> str:
+        """What people call it: the heading that its notebook begins with, or the file's name."""
+        return title_of(self.context.file.document) or self.name
+
+    async def rename(self, title: str) -> None:
+        """Put a title in the place of the notebook's heading, where it has one, and name its file after it.
+
+        Raises:
+            NotebookError: the title is none, or another program has the file open under its name.
+            SaveFailed: the file could not be renamed.
+        """
+        await self.notebook.rename(title)
 
     async def save(self) -> None:
         """Write the notebook to its file now.

@@ -338,7 +338,7 @@ def changed_resources(event: Event) -> list[str]:
 
 
 def _changes_the_list(event: Event) -> bool:
-    return event.data.get("session") in {"created", "deleted"} or event.kind in _CHANGES_THE_LIST
+    return event.data.get("session") in {"created", "deleted", "restored"} or event.kind in _CHANGES_THE_LIST
 
 
 _LEVELS_BY_EVENT: dict[str, LoggingLevel] = {

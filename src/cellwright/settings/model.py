@@ -354,6 +354,9 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     session_idle_s: Seconds = 3600
     """How long a session may be idle before its kernel is let go."""
 
+    undelete_s: Seconds = 600
+    """How long a session that was deleted on the page can be brought back."""
+
     host_idle_s: Seconds = 900
     """How long the host stays with no engine attached and nothing running."""
 

@@ -94,7 +94,7 @@ class Following:
         return parts - {EVERY_CELL} | {cell_part(cell.id) for cell in self._session.cells}
 
     def _everything(self) -> Iterator[str]:
-        yield from (STATUS, CELLS)
+        yield from (TITLE, STATUS, CELLS)
         yield from (f"@{panel.name}" for panel in PANELS)
         yield from (cell_part(cell.id) for cell in self._session.cells)
 
@@ -103,6 +103,8 @@ class Following:
         if part == STATUS:
             is_there = any(one is session for one in self._engine.sessions())
             return render("notebook_status.html" if is_there else "notebook_gone.html", session=session)
+        if part == TITLE:
+            return render("notebook_title.html", session=session)
         if part == CELLS:
             return render("notebook_order.html", cells=session.cells)
         if part.startswith("@"):
@@ -119,6 +121,8 @@ class Following:
 
 
 # Which parts of a notebook's page an event makes untrue. Pure.
+
+TITLE = "title"
 
 STATUS = "status"
 
@@ -196,6 +200,8 @@ def touched_by(event: Event) -> frozenset[str]:
         parts |= {cell_part(event.cell_id), STATUS}
     else:
         parts.add(STATUS)
+    if "change" in event.data or "renamed" in event.data:
+        parts.add(TITLE)
     if event.kind in _ALL or _moves_cells(event):
         # A cell says its place, so that those below one that came or went are other ones too.
         parts |= {CELLS, EVERY_CELL, *_NAMING_CELLS}
@@ -581,7 +587,7 @@ async def _notebook(request: PageRequest) -> Response:
     seq = request.engine.last_event
     return request.html(
         "notebook.html",
-        title=session.name,
+        title=session.title,
         session=session,
         cells=await cell_views(request.engine, session),
         panels=PANELS,

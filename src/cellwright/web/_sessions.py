@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -49,15 +49,16 @@ async def _rows(request: PageRequest) -> Response:
 
 async def _table(request: PageRequest) -> dict[str, Any]:
     asked = request.http.query_params
-    choice = Choice(asked.get("state", ""), asked.get("text", ""))
+    choice = Choice(asked.get("state", ""), asked.get("text", ""), asked.get("sort", ""))
     rows = session_rows(request.engine, await request.engine.hosts.kernel_memory())
-    query = urlencode({"state": choice.state, "text": choice.text})
     return {
         "rows": chosen(rows, choice),
         "total": len(rows),
         "counts": counted(rows),
         "choice": choice,
-        "query": query,
+        "heads": HEADS,
+        "deleted": request.engine.deleted(),
+        "undelete_s": request.engine.options.undelete_s,
     }
 
 
@@ -106,8 +107,13 @@ async def _resume(request: PageRequest) -> Response:
 async def _delete(request: PageRequest) -> Response:
     session = request.session()
     await request.site.planner.pause(session.id)
-    await request.engine.delete(session.id)
-    return request.done(f"{session.name} is deleted; its notebook file stays", go="/")
+    await request.engine.delete(session.id, later=True)
+    return request.done(f"{session.title} is deleted; its notebook file stays")
+
+
+async def _restore(request: PageRequest) -> Response:
+    session = await request.engine.restore(request.http.path_params["deleted_id"])
+    return request.done(f"{session.title} is back")
 
 
 _SESSION_PAGES = [
@@ -117,6 +123,7 @@ _SESSION_PAGES = [
     action("/sessions/{session_id}/suspend", _suspend, needs="own"),
     action("/sessions/{session_id}/resume", _resume, needs="own"),
     action("/sessions/{session_id}/delete", _delete, needs="own"),
+    action("/sessions/{deleted_id}/restore", _restore, needs="own"),
 ]
 
 # Sessions and hosts as lines of tables. Pure but for asking the engine what it knows.
@@ -130,11 +137,15 @@ class SessionRow:
     """What the table says of a session."""
 
     id: str
+    title: str
     name: str
+    """Of the notebook's file."""
     language: str
     state: str
     """``running``, ``idle``, ``suspended``."""
     running: int
+    since: float | None
+    """When the cell that runs began."""
     host: str
     tier: str | None
     memory: int | None
@@ -154,6 +165,43 @@ class Choice:
 
     state: str = ""
     text: str = ""
+    sort: str = ""
+    """A column's name, with a ``-`` before it for the other way round."""
+
+    def query(self, **wanted: str) -> str:
+        """What an address says to ask for something else."""
+        now = {"state": self.state, "text": self.text, "sort": self.sort}
+        return urlencode({name: value for name, value in (now | wanted).items() if value})
+
+    def order(self, column: str) -> str:
+        """How a column's head is marked."""
+        if self.sort.lstrip("-") != column:
+            return "none"
+        return "descending" if self.sort.startswith("-") else "ascending"
+
+
+HEADS = {
+    "title": "Notebook",
+    "state": "State",
+    "active": "Active",
+    "memory": "Memory",
+    "host": "Host",
+    "client": "Client",
+    "language": "Language",
+    "created": "Age",
+}
+"""The columns that the table can be sorted by, in order."""
+
+_ORDERS: dict[str, Callable[[SessionRow], Any]] = {
+    "title": lambda row: row.title.casefold(),
+    "state": lambda row: STATES.index(row.state),
+    "active": lambda row: -row.active_at,
+    "memory": lambda row: -(row.memory or 0),
+    "host": lambda row: row.host,
+    "client": lambda row: (row.held_by or row.client or "").casefold(),
+    "language": lambda row: row.language,
+    "created": lambda row: -row.created_at,
+}
 
 
 def session_rows(engine: Engine, memory: Mapping[str, int] | None = None) -> list[SessionRow]:
@@ -165,7 +213,9 @@ def session_rows(engine: Engine, memory: Mapping[str, int] | None = None) -> lis
 def chosen(rows: Iterable[SessionRow], choice: Choice) -> list[SessionRow]:
     """Those that are wanted: in that state, with all of the words somewhere in what the table says."""
     words = choice.text.lower().split()
-    return [row for row in rows if _is_in(row, choice.state) and all(word in _text(row) for word in words)]
+    found = [row for row in rows if _is_in(row, choice.state) and all(word in _text(row) for word in words)]
+    order = _ORDERS.get(choice.sort.lstrip("-"))
+    return sorted(found, key=order, reverse=choice.sort.startswith("-")) if order is not None else found
 
 
 def counted(rows: Iterable[SessionRow]) -> dict[str, int]:
@@ -179,7 +229,7 @@ def _is_in(row: SessionRow, state: str) -> bool:
 
 
 def _text(row: SessionRow) -> str:
-    said = (row.id, row.name, row.language, row.host, row.client, row.held_by, row.reason)
+    said = (row.id, row.title, row.name, row.language, row.host, row.client, row.held_by, row.reason)
     return " ".join(one for one in said if one).lower()
 
 
@@ -188,10 +238,12 @@ def _row(session: Session, memory: Mapping[str, int]) -> SessionRow:
     state = "suspended" if session.state == "suspended" else "running" if live else "idle"
     return SessionRow(
         id=session.id,
+        title=session.title,
         name=session.name,
         language=session.language,
         state=state,
         running=live,
+        since=next((one.record.started_at for one in session.runs.live if one.record.started_at), None),
         host=called_place(record) if session.state == "active" else record.host,
         tier=session.tier,
         memory=memory.get(record.kernel_id or ""),

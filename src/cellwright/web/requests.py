@@ -147,10 +147,18 @@ def page(path: str, view: View, *, needs: Role = "view") -> Route:
     return Route(path, _let_in(view, needs, _error_page), methods=["GET"])
 
 
-def action(path: str, act: View, *, needs: Role = "run", while_held: bool = False) -> Route:
+def action(
+    path: str,
+    act: View,
+    *,
+    needs: Role = "run",
+    while_held: bool = False,
+    most_bytes: int = _MAX_BODY_BYTES,
+) -> Route:
     """Something to do. The sign-in has checked that the page itself sent it.
 
-    While one person has a session, another may only look, unless this may be done ``while_held``.
+    While one person has a session, another may only look, unless this may be done ``while_held``. What is sent with it
+    has at most ``most_bytes``.
     """
 
     async def alone(request: PageRequest) -> Response:
@@ -158,15 +166,18 @@ def action(path: str, act: View, *, needs: Role = "run", while_held: bool = Fals
             request.refuse_if_anothers(request.session())
         return await act(request)
 
-    return Route(path, _let_in(alone, needs, _refusal), methods=["POST"])
+    return Route(path, _let_in(alone, needs, _refusal, most_bytes), methods=["POST"])
 
 
 def _let_in(
-    view: View, needs: Role, refuse: Callable[[PageRequest, CellwrightError, int], Response]
+    view: View,
+    needs: Role,
+    refuse: Callable[[PageRequest, CellwrightError, int], Response],
+    most_bytes: int = _MAX_BODY_BYTES,
 ) -> Callable[[Request], Awaitable[Response]]:
     @wraps(view)
     async def respond(http: Request) -> Response:
-        bounded = Request(http.scope, _at_most(_MAX_BODY_BYTES, http.receive))
+        bounded = Request(http.scope, _at_most(most_bytes, http.receive))
         request = PageRequest(bounded, http.app.state.site, http.state.person)
         try:
             with acting(f"page:{request.person.name}"):

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
-from cellwright.web import _chat, _debug, _notebook, _sessions, _templates, _verified_notebook
+from cellwright.web import (
+    _chat,
+    _debug,
+    _new_notebook,
+    _notebook,
+    _sessions,
+    _templates,
+    _uploads,
+    _verified_notebook,
+)
 from cellwright.web.requests import Site
 
 if TYPE_CHECKING:
@@ -15,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["application"]
 
-_VIEWS = (_sessions, _notebook, _chat, _debug, _verified_notebook)
+_VIEWS = (_sessions, _new_notebook, _uploads, _notebook, _chat, _debug, _verified_notebook)
 
 
 def application(site: Site) -> ASGIApp:

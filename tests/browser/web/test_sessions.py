@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
+from cellwright.notebook.templates import TEMPLATES
 from cellwright.web._sessions import Choice, SessionRow, chosen, counted
-from tests.browser.web.conftest import Looker, Served
+from tests.browser.web.conftest import REMEMBER, Looker, Served
 
 ROW = SessionRow(
     id="s-1",
+    title="Apples",
     name="apples",
     language="python",
     state="idle",
     running=0,
+    since=None,
     host="local",
     tier="A",
     memory=None,
@@ -28,8 +32,8 @@ ROW = SessionRow(
 )
 ROWS = [
     ROW,
-    replace(ROW, id="s-2", name="pears", state="running", host="slurm:gpu"),
-    replace(ROW, id="s-3", name="plums", state="suspended", client=None, held_by="ann"),
+    replace(ROW, id="s-2", title="Pears", name="pears", state="running", host="slurm:gpu"),
+    replace(ROW, id="s-3", title="Plums", name="plums", state="suspended", client=None, held_by="ann"),
 ]
 
 
@@ -42,9 +46,12 @@ ROWS = [
         (Choice(text="Claude"), ["s-1", "s-2"]),
         (Choice(text="claude GPU"), ["s-2"]),
         (Choice(state="idle", text="pears"), []),
+        (Choice(sort="-title"), ["s-3", "s-2", "s-1"]),
+        (Choice(sort="state"), ["s-2", "s-1", "s-3"]),
+        (Choice(sort="no such column"), ["s-1", "s-2", "s-3"]),
     ],
 )
-def test_sessions_are_narrowed_by_state_and_words(choice: Choice, found: list[str]) -> None:
+def test_sessions_are_narrowed_by_state_and_words_and_sorted(choice: Choice, found: list[str]) -> None:
     assert [row.id for row in chosen(ROWS, choice)] == found
 
 
@@ -64,20 +71,89 @@ def test_a_session_that_an_agent_makes_appears_while_the_page_is_open(looker: Lo
     expect(hosts).to_contain_text("this machine")
 
 
-def test_an_owner_finds_suspends_resumes_and_deletes_a_session(looker: Looker, served: Served) -> None:
-    session_id = served.notebook("Quinces")
+def test_an_owner_finds_suspends_renames_copies_and_deletes_a_session_and_undoes_that(
+    looker: Looker, served: Served
+) -> None:
+    session_id = served.notebook("Quinces", "jelly = 3")
     page = looker.go("/")
     page.get_by_role("searchbox", name="Search").fill("quinces")
     page.get_by_role("button", name="Show").click()
-    expect(page.locator("tr[id^=session-]")).to_have_count(1)
+    rows = page.locator("tr[id^=session-]")
+    expect(rows).to_have_count(1)
     row = page.locator(f"#session-{session_id}")
+    row.get_by_label("More for Quinces").click()
     row.get_by_role("button", name="Suspend").click()
     expect(row).to_contain_text("owner suspended it")
+    row.get_by_label("More for Quinces").click()
     row.get_by_role("button", name="Resume").click()
     expect(row.locator(".state")).to_have_text("idle")
-    served.agent.call("notebook_create", name="Medlars")
-    page.once("dialog", lambda dialog: dialog.accept())
+    row.get_by_label("More for Quinces").click()
+    row.get_by_label("Name of Quinces").fill("Quinces and pears")
+    row.get_by_role("button", name="Rename").click()
+    expect(row.get_by_role("link")).to_have_text("Quinces and pears")
+    expect(row).to_contain_text("quinces_and_pears.ipynb")
+    row.get_by_label("More for Quinces and pears").click()
     row.get_by_role("button", name="Delete").click()
-    expect(page.locator(f"#session-{session_id}")).to_have_count(0)
-    listed = served.agent.call("notebook_list", filter="all")["sessions"]
-    assert session_id not in [one["session_id"] for one in listed]
+    expect(row).to_have_count(0)
+    assert session_id not in sessions_of(served)
+    page.get_by_role("button", name="Undo deleting Quinces and pears").click()
+    expect(row).to_contain_text("idle")
+    row.get_by_label("More for Quinces and pears").click()
+    row.get_by_role("button", name="Duplicate").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Quinces and pears copy")
+    page.get_by_role("link", name="Sessions").click()
+    page.get_by_role("searchbox", name="Search").fill("quinces")
+    page.get_by_role("button", name="Show").click()
+    page.get_by_role("link", name="Notebook", exact=True).press("Enter")
+    expect(page.get_by_role("columnheader", name="Notebook")).to_have_attribute("aria-sort", "ascending")
+    expect(page.get_by_role("link", name="Notebook", exact=True)).to_be_focused()
+    expect(rows.first.get_by_role("rowheader")).to_contain_text("Quinces and pears")
+    page.get_by_role("link", name="Notebook", exact=True).press("Enter")
+    expect(rows.first.get_by_role("rowheader")).to_contain_text("Quinces and pears copy")
+
+
+def test_a_person_begins_with_a_template_and_brings_notebooks_and_data(
+    looker: Looker, served: Served, tmp_path: Path
+) -> None:
+    page = looker.go("/")
+    page.get_by_text("New notebook", exact=True).click()
+    page.get_by_label("Name", exact=True).fill("Sales of spring")
+    page.get_by_label("Begin with").select_option("report")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sales of spring")
+    expect(page.locator("article.cell")).to_have_count(len(TEMPLATES["report"].cells) + 1)
+    page.get_by_role("link", name="Sessions").click()
+    data = tmp_path / "spring.csv"
+    data.write_text("month,units\nApril,3\n")
+    page.evaluate(REMEMBER)
+    for name in ("spring.csv", "spring_2.csv"):
+        page.get_by_label("Open notebooks and data files").set_input_files(data)
+        looker.hears(f"{name} is in the data directory")
+    # As a person drops it, whatever it is.
+    drop(page, "../escaped.csv", "x")
+    looker.hears("is a path")
+    brought = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+    drop(page, "brought.ipynb", brought)
+    page.wait_for_url("**/sessions/s-*")
+    expect(page.locator("article.cell")).to_have_count(0)
+    drop(page, "beside.csv", "a\n1\n")
+    looker.overlooked = "400"
+    page.get_by_text("Files", exact=True).click()
+    expect(page.locator("#panel-files-content")).to_contain_text("beside.csv")
+
+
+def sessions_of(served: Served) -> list[str]:
+    return [one["session_id"] for one in served.agent.call("notebook_list", filter="all")["sessions"]]
+
+
+def drop(page: Page, name: str, content: str) -> None:
+    """Let a file fall on the page, as the browser tells of it."""
+    page.evaluate(
+        """([name, content]) => {
+          const carried = new DataTransfer();
+          carried.items.add(new File([content], name));
+          for (const kind of ["dragenter", "dragover", "drop"])
+            document.body.dispatchEvent(new DragEvent(kind, { dataTransfer: carried, bubbles: true, cancelable: true }));
+        }""",
+        [name, content],
+    )
