@@ -99,17 +99,20 @@ class ExecutionQueue:
         self,
         *,
         since: str | None = None,
+        before: str | None = None,
         timeout_s: float | None = None,
         allow_errors: bool = False,
         on_error: OnError = "keep",
     ) -> list[Execution]:
-        """Queue every code cell in order, or from the cell ``since`` on, leaving out empty ones and those tagged ``skip-execution``.
+        """Queue every code cell in order, or those from ``since`` on and above ``before``, leaving out empty ones and those tagged ``skip-execution``.
 
         With ``on_error="rollback"`` the cell that fails leaves no trace, and the rest is dropped. A cell whose failure
         is allowed is not rolled back.
         """
         await self._document.refresh()
-        first = self.session.file.document.index(since) if since is not None else 0
+        document = self.session.file.document
+        first = document.index(since) if since is not None else 0
+        end = document.index(before) if before is not None else None
         wanted = [
             _CellRequest(cell.source, cell.id, language=self._own_language(cell), allow_error=True)
             if allow_errors or cell.may_raise
@@ -120,7 +123,7 @@ class ExecutionQueue:
                 on_error=on_error,
                 checkpoint=on_error == "rollback",
             )
-            for cell in self.session.file.document.cells[first:]
+            for cell in document.cells[first:end]
             if cell.runs
         ]
         return await self._submit(wanted, timeout_s=timeout_s) if wanted else []

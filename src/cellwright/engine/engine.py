@@ -117,8 +117,7 @@ class Engine:
         self._stream = EventStream(buffer=options.event_buffer)
         self._recorder = Recorder(journal, self._stream)
         self._host_events = HostEvents(self._sessions, self._recorder)
-        environment = dict(os.environ)
-        self.hosts = self._new_hosts(parts, environment)
+        self.hosts = self._new_hosts(parts, dict(os.environ))
         """Where kernels live."""
         self._admission = Admission(self._with_kernels, options)
         self._saver = Saver(options.save_quiet_s, self._save_failed)
@@ -127,7 +126,7 @@ class Engine:
             recorder=self._recorder,
             audit=audit,
             hosts=self.hosts,
-            environment=environment,
+            environment=dict(os.environ),
             admit=self._admit,
             wake_saver=self._saver.woken.set,
             in_background=self.in_background,

@@ -517,17 +517,18 @@ class Session:
         self,
         *,
         since: str | None = None,
+        before: str | None = None,
         timeout_s: float | None = None,
         allow_errors: bool = False,
         on_error: OnError = "keep",
     ) -> list[Execution]:
-        """Queue every code cell in order, or from the cell ``since`` on, leaving out empty ones and those tagged ``skip-execution``.
+        """Queue every code cell in order, or those from ``since`` on and above ``before``, leaving out empty ones and those tagged ``skip-execution``.
 
         With ``on_error="rollback"`` the cell that fails leaves no trace, and the rest is dropped. A cell whose failure
         is allowed is not rolled back.
         """
         return await self.queue.execute_all(
-            since=since, timeout_s=timeout_s, allow_errors=allow_errors, on_error=on_error
+            since=since, before=before, timeout_s=timeout_s, allow_errors=allow_errors, on_error=on_error
         )
 
     async def execute_code(

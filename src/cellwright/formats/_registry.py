@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import PurePath
 from typing import TypeAlias
 
@@ -25,7 +26,17 @@ from cellwright.formats.model import Exported, FindFile, Imported, Reading, Writ
 from cellwright.notebook import Cell, Document
 from cellwright.notebook.languages import LANGUAGES, Language, cell_language, find_language, notebook_language
 
-__all__ = ["FORMATS", "Format", "export", "format_named", "format_of_file", "read", "readable", "writable"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "export",
+    "format_named",
+    "format_of_file",
+    "missing_extra",
+    "read",
+    "readable",
+    "writable",
+]
 # A notebook as a plain program of its language: its code in order, and all else as comments. Pure, and one
 # way.
 
@@ -157,6 +168,8 @@ class Format:
     read: Reader | None = None
     extra: str | None = None
     """What must be installed besides."""
+    needs: tuple[str, ...] = ()
+    """The modules that the extra brings for it."""
     binary: bool = False
     outputs: bool = True
     """Whether it holds what cells put out."""
@@ -168,11 +181,27 @@ FORMATS: tuple[Format, ...] = (
     Format("markdown", "text/markdown", (".md", ".markdown"), write_markdown, read_markdown),
     Format("src.md", "text/markdown", (".src.md",), write_srcmd, read_srcmd, outputs=False),
     Format(
-        "myst", "text/markdown", (".myst.md", ".myst"), write_myst, read_myst, extra="export", outputs=False
+        "myst",
+        "text/markdown",
+        (".myst.md", ".myst"),
+        write_myst,
+        read_myst,
+        extra="export",
+        needs=("jupytext",),
+        outputs=False,
     ),
-    Format("percent", "text/plain", _SCRIPTS, write_percent, read_script, extra="export", outputs=False),
-    Format("html", "text/html", (".html", ".htm"), write_html, extra="export"),
-    Format("pdf", "application/pdf", (".pdf",), write_pdf, extra="export", binary=True),
+    Format(
+        "percent",
+        "text/plain",
+        _SCRIPTS,
+        write_percent,
+        read_script,
+        extra="export",
+        needs=("jupytext",),
+        outputs=False,
+    ),
+    Format("html", "text/html", (".html", ".htm"), write_html, extra="export", needs=("nbconvert",)),
+    Format("pdf", "application/pdf", (".pdf",), write_pdf, extra="export", needs=("typst",), binary=True),
     Format("script", "text/plain", (), write_script, read_script, extra="export", outputs=False),
 )
 
@@ -205,6 +234,11 @@ def format_of_file(filename: str) -> Format | None:
         (len(suffix), one) for one in FORMATS for suffix in one.suffixes if filename.lower().endswith(suffix)
     ]
     return max(fitting, key=lambda found: found[0])[1] if fitting else None
+
+
+def missing_extra(chosen: Format) -> str | None:
+    """The extra to install before a format can be written; None where nothing is missing."""
+    return chosen.extra if any(find_spec(module) is None for module in chosen.needs) else None
 
 
 def export(

@@ -32,6 +32,7 @@ from cellwright.web import _outputs
 from cellwright.web._live import Change, LiveResponse, Parts
 from cellwright.web._outputs import Outputs
 from cellwright.web._templates import render
+from cellwright.web._toolbar import export_choices
 from cellwright.web.panels import branches, environment, files, history, plans
 from cellwright.web.panels.environment import variables
 from cellwright.web.panels.history import Shown, shown_outputs
@@ -94,7 +95,7 @@ class Following:
         return parts - {EVERY_CELL} | {cell_part(cell.id) for cell in self._session.cells}
 
     def _everything(self) -> Iterator[str]:
-        yield from (TITLE, STATUS, CELLS)
+        yield from (TITLE, STATUS, STOP, CELLS)
         yield from (f"@{panel.name}" for panel in PANELS)
         yield from (cell_part(cell.id) for cell in self._session.cells)
 
@@ -103,12 +104,14 @@ class Following:
         if part == STATUS:
             is_there = any(one is session for one in self._engine.sessions())
             return render("notebook_status.html" if is_there else "notebook_gone.html", session=session)
-        if part == TITLE:
-            return render("notebook_title.html", session=session)
+        if part in _SIMPLE_PARTS:
+            return render(_SIMPLE_PARTS[part], session=session)
         if part == CELLS:
             return render("notebook_order.html", cells=session.cells)
-        if part.startswith("@"):
-            return ""
+        return "" if part.startswith("@") else await self._make_of_cell(part)
+
+    async def _make_of_cell(self, part: str) -> str | None:
+        session = self._session
         for name, template in ((cell_part, "cell.html"), (outputs_part, "cell_outputs.html")):
             prefix = name("")
             if part.startswith(prefix):
@@ -125,6 +128,11 @@ class Following:
 TITLE = "title"
 
 STATUS = "status"
+
+STOP = "stop"
+"""Whether anything runs that could be stopped."""
+
+_SIMPLE_PARTS = {TITLE: "notebook_title.html", STOP: "notebook_stop.html"}
 
 CELLS = "cells"
 """Which cells there are, and in what order."""
@@ -197,9 +205,9 @@ def touched_by(event: Event) -> frozenset[str]:
     if event.kind in _OUTPUT and event.cell_id is not None:
         parts.add(outputs_part(event.cell_id))
     elif event.cell_id is not None:
-        parts |= {cell_part(event.cell_id), STATUS}
+        parts |= {cell_part(event.cell_id), STATUS, STOP}
     else:
-        parts.add(STATUS)
+        parts |= {STATUS, STOP}
     if "change" in event.data or "renamed" in event.data:
         parts.add(TITLE)
     if event.kind in _ALL or _moves_cells(event):
@@ -284,13 +292,31 @@ def _views(session: Session, only: str | None = None) -> Iterator[CellView]:
     cells = document.cells
     states = cell_states(session, cells)
     live = {execution.cell_id: execution for execution in session.runs.live}
+    # An earlier kernel counted anew: its numbers are those of other cells now.
+    places = {
+        cell.execution_count: place
+        for place, cell in enumerate(cells, 1)
+        if cell.execution_count and not _is_of_earlier_kernel(states[cell.id])
+    }
     for place, (cell, record) in enumerate(zip(cells, document.records, strict=True), 1):
         if only is None or cell.id == only:
-            yield _view(session, cell, record, place, states[cell.id], live.get(cell.id))
+            state = states[cell.id]
+            known = {} if _is_of_earlier_kernel(state) else places
+            yield _view(session, cell, record, place, state, live.get(cell.id), known)
+
+
+def _is_of_earlier_kernel(state: str) -> bool:
+    return "(generation" in state
 
 
 def _view(
-    session: Session, cell: Cell, record: CellRecord, place: int, state: str, live: Execution | None
+    session: Session,
+    cell: Cell,
+    record: CellRecord,
+    place: int,
+    state: str,
+    live: Execution | None,
+    places: Mapping[int, int],
 ) -> CellView:
     language = cell.language or session.language
     ours = cell.metadata.get("cellwright")
@@ -307,12 +333,12 @@ def _view(
         else _code(cell.source, language),
         version=cell.version,
         state=state,
-        tone=_KERNEL_GONE if "(generation" in state else state.split(maxsplit=1)[0],
+        tone=_KERNEL_GONE if _is_of_earlier_kernel(state) else state.split(maxsplit=1)[0],
         started_at=live.record.started_at if live is not None else None,
         seconds=None if live is not None else held.get("seconds"),
         times=RunTimes() if live is not None else run_times(cell.metadata),
         execution_id=live.id if live is not None else None,
-        outputs=_OUTPUTS.html(at, cell.outputs, growing=live is not None),
+        outputs=_OUTPUTS.html(at, cell.outputs, growing=live is not None, places=places),
         late=tuple(shown_outputs(session.runs.late_outputs(cell.id))),
         comments=comments_of(cell),
         question=session.questions.of(live.id) if live is not None else None,
@@ -418,13 +444,6 @@ async def _move(request: PageRequest) -> Response:
     return await _shown(request, session, cell_id, go=f"#{cell_part(cell_id)}")
 
 
-async def _run_all(request: PageRequest) -> Response:
-    """Run every cell in order, or from one on; the first failure drops the rest."""
-    session, since = request.session(), (await request.form()).get("since")
-    queued = await session.execute_all(since=since)
-    return request.done(f"{len(queued)} cells wait to run" if queued else "No cell has anything to run")
-
-
 async def _stop_cell(request: PageRequest) -> Response:
     """Stop a cell that runs, or drop one that waits."""
     session, cell_id = request.session(), request.http.path_params["cell_id"]
@@ -448,11 +467,6 @@ async def _answer(request: PageRequest) -> Response:
     return request.done()
 
 
-async def _stop(request: PageRequest) -> Response:
-    await request.session().interrupt()
-    return request.done("Stopping")
-
-
 async def _shown(
     request: PageRequest, session: Session, cell_id: str, *, say: str = "", go: str | None = None
 ) -> Response:
@@ -473,8 +487,6 @@ _CELL_ACTIONS = [
     action(f"{_CELL}/move", _move),
     action(f"{_CELL}/stop", _stop_cell),
     action("/sessions/{session_id}/cells", _add),
-    action("/sessions/{session_id}/run", _run_all),
-    action("/sessions/{session_id}/stop", _stop),
     action("/sessions/{session_id}/answer", _answer),
 ]
 
@@ -591,6 +603,7 @@ async def _notebook(request: PageRequest) -> Response:
         session=session,
         cells=await cell_views(request.engine, session),
         panels=PANELS,
+        exports=export_choices(),
         seq=seq,
     )
 

@@ -40,7 +40,18 @@ from cellwright.web._tables import asked_by, csv_text, table_of, table_page
 from cellwright.web._templates import amount, render
 from cellwright.web.requests import PageRequest, attachment, page
 
-__all__ = ["Chart", "chart_csv", "chart_of", "choose", "digest", "ending", "folded", "framed", "text_page"]
+__all__ = [
+    "Chart",
+    "chart_csv",
+    "chart_of",
+    "choose",
+    "digest",
+    "ending",
+    "folded",
+    "framed",
+    "placed",
+    "text_page",
+]
 
 _KEPT_CHARACTERS = 16_000_000
 
@@ -52,9 +63,20 @@ class Outputs:
         self._kept: dict[tuple[str, int, str], Markup] = {}
         self._characters = 0
 
-    def html(self, at: str, outputs: Sequence[Mapping[str, Any]], *, growing: bool) -> Markup:
-        """The outputs of the cell at an address, in order; of one that still runs, texts end at what is newest."""
-        shown = [self._one(at, number, output, growing=growing) for number, output in enumerate(outputs)]
+    def html(
+        self,
+        at: str,
+        outputs: Sequence[Mapping[str, Any]],
+        *,
+        growing: bool,
+        places: Mapping[int, int] | None = None,
+    ) -> Markup:
+        """The outputs of the cell at an address, in order; of one that still runs, texts end at what is newest.
+
+        ``places`` says where the cells stand that ran under a number, for tracebacks to name them so.
+        """
+        told = [placed(output, places or {}) for output in outputs]
+        shown = [self._one(at, number, output, growing=growing) for number, output in enumerate(told)]
         return Markup().join(shown)
 
     def _one(self, at: str, number: int, output: Mapping[str, Any], *, growing: bool) -> Markup:
@@ -131,6 +153,25 @@ def _indented(text: str) -> str:
         return bare_text(json.dumps(json.loads(text), ensure_ascii=False, indent=2))
     except (ValueError, RecursionError):
         return bare_text(text)
+
+
+# Tracebacks count runs, as Jupyter does; people on the page count cells. Pure.
+
+_RUN_IN_TRACEBACK = re.compile(r"Cell(?P<between>(?:\x1b\[[\d;]*m|\s)*)In\[(?P<run>\d{1,9})\]")
+
+
+def placed(output: Mapping[str, Any], places: Mapping[int, int]) -> Mapping[str, Any]:
+    """An error with the places of cells instead of the numbers of their runs, as far as those are known."""
+    lines = output.get("traceback")
+    if output.get("output_type") != "error" or not isinstance(lines, list):
+        return output
+
+    def name(found: re.Match[str]) -> str:
+        place = places.get(int(found["run"]))
+        return found[0] if place is None else f"Cell{found['between']}{place}"
+
+    named = [_RUN_IN_TRACEBACK.sub(name, line) if isinstance(line, str) else line for line in lines]
+    return {**output, "traceback": named}
 
 
 # Which form of an output the page shows: the fullest that runs nobody's script. Pure, and without reading

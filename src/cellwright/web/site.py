@@ -14,6 +14,7 @@ from cellwright.web import (
     _notebook,
     _sessions,
     _templates,
+    _toolbar,
     _uploads,
     _verified_notebook,
 )
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["application"]
 
-_VIEWS = (_sessions, _new_notebook, _uploads, _notebook, _chat, _debug, _verified_notebook)
+_VIEWS = (_sessions, _new_notebook, _uploads, _toolbar, _notebook, _chat, _debug, _verified_notebook)
 
 
 def application(site: Site) -> ASGIApp:

@@ -60,6 +60,7 @@ def test_a_busy_or_missing_kernel_is_said_and_not_started(looker: Looker, served
     page.get_by_role("button", name="Stop", exact=True).click()
     expect(variables).to_contain_text("threading")
     looker.go("/")
+    page.locator(f"#session-{session_id}").get_by_label("More for Busy").click()
     page.locator(f"#session-{session_id}").get_by_role("button", name="Suspend").click()
     expect(page.locator(f"#session-{session_id}")).to_contain_text("suspended")
     looker.go(f"/sessions/{session_id}")

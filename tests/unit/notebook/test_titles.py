@@ -28,7 +28,9 @@ def notebook(*texts: str) -> Document:
         (("a", "b", "c", "# too far down"), None),
     ],
 )
-def test_a_notebook_is_called_by_the_heading_it_begins_with(texts: tuple[str, ...], title: str | None) -> None:
+def test_a_notebook_is_called_by_the_heading_it_begins_with(
+    texts: tuple[str, ...], title: str | None
+) -> None:
     assert title_of(notebook(*texts)) == title
 
 

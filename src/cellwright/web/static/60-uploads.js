@@ -1,12 +1,9 @@
 // Files that a person drops on the page or chooses.
 //   data-upload="URL"      on a file input: where a file goes, with its name as ?name=, its content as the body
 //   data-notebooks="URL"   where a notebook goes instead, which is opened then
-"use strict";
-
-const chooser = document.querySelector("[data-upload]");
 const isNotebook = (file) => /\.ipynb$/i.test(file.name);
 
-async function upload(files) {
+async function upload(files, chooser) {
   let opened = null;
   for (const file of files) {
     const url = isNotebook(file) && chooser.dataset.notebooks ? chooser.dataset.notebooks : chooser.dataset.upload;
@@ -26,9 +23,9 @@ async function upload(files) {
   if (opened) location.assign(opened);
 }
 
-if (chooser && document.body.dataset.role !== "view") {
+function takeFiles(chooser) {
   chooser.addEventListener("change", async () => {
-    await upload([...chooser.files]);
+    await upload([...chooser.files], chooser);
     chooser.value = "";
   });
   const carries = (event) => event.dataTransfer?.types.includes("Files");
@@ -41,6 +38,8 @@ if (chooser && document.body.dataset.role !== "view") {
     if (!carries(event)) return;
     event.preventDefault();
     mark(-inside);
-    upload([...event.dataTransfer.files]);
+    upload([...event.dataTransfer.files], chooser);
   });
 }
+
+if (document.body.dataset.role !== "view") all("[data-upload]").forEach(takeFiles);
