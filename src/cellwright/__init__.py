@@ -33,6 +33,8 @@ _HOMES = {
     "Settings": "cellwright.settings",
     "open_engine": "cellwright.assembly",
 }
+# What can be named in annotations, read and caught where nothing can be run.
+_ON_EVERY_SYSTEM = ("CellwrightError", "Settings")
 
 
 def __getattr__(name: str) -> Any:
@@ -40,5 +42,10 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib  # see above
+    import sys
 
+    if name not in _ON_EVERY_SYSTEM and not sys.platform.startswith("linux"):
+        from cellwright.errors import NotLinux
+
+        raise NotLinux
     return getattr(importlib.import_module(_HOMES.get(name, "cellwright.engine")), name)

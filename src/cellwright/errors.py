@@ -67,6 +67,7 @@
     │   ├── UnknownRun           nor of that one
     │   ├── RunStopped           somebody stopped it
     │   └── NoAgent              what it needs is not installed
+    ├── NotLinux                 this system has none of what kernels are confined with
     ├── StorageInUse             another engine owns this storage directory
     └── LimitReached             a limit of the settings stops this work
 """
@@ -74,6 +75,8 @@
 from __future__ import annotations
 
 from typing import ClassVar
+
+import cellwright
 
 # The root of all errors. What there are stands in the package itself.
 
@@ -90,6 +93,24 @@ class CellwrightError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}. {self.hint}" if self.hint else self.message
+
+
+class NotLinux(CellwrightError):
+    """This system is not Linux; the hint is the line that runs ``command`` in a container."""
+
+    code = "not_linux"
+
+    def __init__(self, command: str = "COMMAND") -> None:
+        line = (
+            "docker run --rm --init --interactive --tty --volume cellwright:/data --volume .:/work "
+            f"ghcr.io/cellwright/cellwright:{cellwright.__version__} {command}"
+        ).rstrip()
+        if command.startswith("mcp"):  # its stdin is a client's pipe
+            line = line.replace(" --tty", "")
+        super().__init__(
+            "Cellwright needs Linux: it confines code by namespaces, Landlock and seccomp",
+            hint=f"Run `{line}`, or work in a dev container or in WSL",
+        )
 
 
 class NotebookError(CellwrightError):

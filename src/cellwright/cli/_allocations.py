@@ -13,13 +13,23 @@ import typer
 
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._notebooks import AsJson, note, show_data
-from cellwright.cli._terminal import TURN_MS, ExitCode, ProgressLine, in_commands
+from cellwright.cli._terminal import TURN_MS, ExitCode, ProgressLine, in_commands, table
 
-__all__ = ["add_commands", "find_host", "host_named", "hosts_of", "show_hosts", "wait_for_host"]
+__all__ = [
+    "find_host",
+    "host_named",
+    "host_status",
+    "hosts",
+    "hosts_of",
+    "show_hosts",
+    "start",
+    "stop",
+    "wait",
+    "wait_for_host",
+]
 
 _KINDS = ("local", "slurm", "jupyter")
 _EVERY_MB = 1024
-_LEAST_WIDTH = 16
 # Waited for in turns; the first one only asks where it stands.
 _AT_ONCE_MS = 1
 
@@ -33,12 +43,6 @@ HostArgument = Annotated[
     str | None,
     typer.Argument(metavar="NAME", help="An allocation's name or job, or a host.", show_default=False),
 ]
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Give the command line its commands for hosts."""
-    for command in (start, stop, hosts):
-        app.command()(command)
 
 
 def start(
@@ -82,7 +86,7 @@ def start(
             note(f"job {found.get('job_id')}: {found['directory']}/job.sh, its output in job.log beside it")
         return await _waited(caller, found["host"]) if wait else found
 
-    found = call_daemon(run)
+    found = call_daemon(run, doing="asking for the host")
     _conclude(found, as_json=as_json, must_be_ready=wait)
 
 
@@ -104,7 +108,7 @@ def stop(
         named = [host_named(one) or listed["default"] for one in wanted]
         return [await caller.data("host_stop", host=one) for one in named]
 
-    stopped = call_daemon(run)
+    stopped = call_daemon(run, doing="ending")
     show_data(stopped, "\n".join(one["host"] for one in stopped), as_json=as_json)
     for one in stopped:
         note(f"{one['host']}: {one.get('detail', one['state'])}")
@@ -131,6 +135,22 @@ def hosts(as_json: AsJson = False) -> None:
         return
     show_hosts(listed["hosts"])
     note(f"a new session goes to {listed['default']}")
+
+
+def wait(name: HostArgument = None, as_json: AsJson = False) -> None:
+    """Wait until a host is ready. Exits 1 if it ends first; Ctrl-C leaves it where it is in the queue."""
+    wait_for_host(name, as_json=as_json)
+
+
+def host_status(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An allocation's name or job, or a host.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show one host, also an allocation that ended."""
+    listed = call_daemon(lambda caller: caller.data("host_list", host=host_named(name)))
+    show_data(listed["hosts"][0], "", as_json=as_json)
+    if not as_json:
+        show_hosts(listed["hosts"])
 
 
 def wait_for_host(name: str | None, *, as_json: bool) -> None:
@@ -166,24 +186,22 @@ def host_named(name: str | None) -> str | None:
 
 def show_hosts(found: list[dict[str, Any]]) -> None:
     """A line for each host."""
-    width = max([_LEAST_WIDTH, *(len(one["host"]) for one in found)])
+    headers = ("HOST", "STATE", "KERNELS", "LOAD", "MEMORY", "TIER", "JOB", "DETAIL")
+    if text := table(headers, map(_row, found)):
+        typer.echo(text)
     for one in found:
-        typer.echo(_line(one, width))
         if "next" in one:
             note(f"{one['host']}: {in_commands(one['next'])}")
 
 
-def _line(one: dict[str, Any], width: int) -> str:
-    kernels = f"{one['kernels']}/{one['capacity']}" if "capacity" in one else str(one["kernels"])
-    parts = [f"{one['host']:<{width}}  {one['state']:<7}  {kernels:>6} kernels"]
+def _row(one: dict[str, Any]) -> tuple[object, ...]:
+    kernels = f"{one['kernels']}/{one['capacity']}" if "capacity" in one else one["kernels"]
+    load = memory = "-"
     if "cpus" in one:
         used, total = (one[field] / _EVERY_MB for field in ("memory_used_mb", "memory_mb"))
-        parts.append(f"load {one['load']:.1f} of {one['cpus']:g}  memory {used:.1f} of {total:.1f} GiB")
-    parts.append(f"tier {one.get('tier', '?')}")
-    if "job_id" in one:
-        parts.append(f"job {one['job_id']}")
-    parts.append(one.get("detail", ""))
-    return "  ".join(parts).rstrip()
+        load, memory = f"{one['load']:.1f} of {one['cpus']:g}", f"{used:.1f} of {total:.1f} GiB"
+    tier, job, detail = one.get("tier", "?"), one.get("job_id", "-"), one.get("detail", "")
+    return one["host"], one["state"], kernels, load, memory, tier, job, detail
 
 
 async def _waited(caller: Caller, host: str | None) -> dict[str, Any]:

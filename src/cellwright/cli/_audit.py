@@ -19,11 +19,7 @@ from cellwright.cli._notebooks import AsJson, note, show_data
 from cellwright.cli._terminal import ExitCode, fail
 from cellwright.errors import CellwrightError
 
-__all__ = ["audit_app"]
-
-audit_app = typer.Typer(
-    name="audit", help="The audit log: who ran, applied, installed, opened and took over what."
-)
+__all__ = ["export", "show", "verify"]
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -38,9 +34,7 @@ class BadTime(CellwrightError):
     code = "bad_time"
 
 
-@audit_app.callback(invoke_without_command=True)
 def show(
-    context: typer.Context,
     session: SessionOption = None,
     kind: KindOption = None,
     since: SinceOption = None,
@@ -48,13 +42,10 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the newest lines, oldest first."""
-    if context.invoked_subcommand is not None:
-        return
     lines = [told for _, told in _chosen(session, kind, since)][-limit:]
     show_data({"lines": lines}, "\n".join(map(_text, lines)), as_json=as_json)
 
 
-@audit_app.command("export")
 def export(
     session: SessionOption = None,
     kind: KindOption = None,
@@ -70,7 +61,6 @@ def export(
         note(f"{len(data.splitlines())} lines in {output}")
 
 
-@audit_app.command("verify")
 def verify(
     file: Annotated[
         Path | None,

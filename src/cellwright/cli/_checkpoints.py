@@ -10,16 +10,11 @@ import typer
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._notebooks import AsJson, show_data
 from cellwright.cli._session_names import NotebookArgument, session_of
+from cellwright.cli._terminal import table
 
-__all__ = ["add_commands"]
+__all__ = ["adopt", "branch", "checkpoint", "rollback"]
 
 _MOST_BRANCHES = 64
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Give the command line its commands for checkpoints and branches."""
-    for command in (checkpoint, rollback, branch, adopt):
-        app.command()(command)
 
 
 def checkpoint(
@@ -36,7 +31,8 @@ def checkpoint(
         _misused("--name, --list and --drop do not go together", "--list")
     if listing:
         data = _ask("checkpoint_list", session)
-        show_data(data, "\n".join(_line(kept) for kept in data["checkpoints"]), as_json=as_json)
+        headers = ("CHECKPOINT", "TAKEN", "GENERATION", "FILES", "WHY", "NAME")
+        show_data(data, table(headers, map(_row, data["checkpoints"])), as_json=as_json)
         if not data["checkpoints"]:
             _note("no checkpoints; `cellwright checkpoint` takes one")
     elif drop is not None:
@@ -49,13 +45,11 @@ def checkpoint(
             _note(f"note: will not come back: {left}")
 
 
-def _line(kept: dict[str, Any]) -> str:
+def _row(kept: dict[str, Any]) -> tuple[object, ...]:
     taken = datetime.fromtimestamp(kept["time"]).astimezone()
     before = f"before cell {kept['before_cell']}" if "before_cell" in kept else "on request"
-    return (
-        f"{kept['checkpoint']}  {taken:%Y-%m-%d %H:%M:%S}  generation {kept['of_generation']}  "
-        f"{kept.get('files', 0):>4} files  {before}  {kept.get('name', '')}"
-    ).rstrip()
+    files, name = kept.get("files", 0), kept.get("name", "")
+    return kept["checkpoint"], f"{taken:%Y-%m-%d %H:%M:%S}", kept["of_generation"], files, before, name
 
 
 def rollback(
@@ -77,7 +71,7 @@ def rollback(
         wanted = to if to is not None or cell is not None else await _newest(caller, named)
         return await caller.data("session_rollback", session_id=named, checkpoint=wanted, cell_id=cell)
 
-    data = call_daemon(run)
+    data = call_daemon(run, doing="going back")
     lines = [f"undone  {execution}" for execution in data["undone"]]
     lines += [f"stale   {found}" for found in data["stale"]]
     show_data(data, "\n".join(lines), as_json=as_json)
@@ -164,7 +158,7 @@ def _ask(tool: str, session: str, **arguments: Any) -> dict[str, Any]:
     async def run(caller: Caller) -> dict[str, Any]:
         return await caller.data(tool, session_id=await session_of(caller, session), **arguments)
 
-    return call_daemon(run)
+    return call_daemon(run, doing=tool.replace("_", " "))
 
 
 def _misused(problem: str, option: str) -> NoReturn:

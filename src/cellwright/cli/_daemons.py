@@ -17,13 +17,11 @@ from cellwright.daemon.connect import ask, connect, stop
 from cellwright.daemon.logs import read_log
 from cellwright.errors import CellwrightError
 
-__all__ = ["daemon_app", "refuse_if_confined"]
+__all__ = ["logs", "refuse_if_confined", "start", "status", "stop_daemon"]
 
 # Counted in looks, and not by the clock: while the whole machine stands still nobody is late.
 _START_LOOKS = 600
 _START_LOOK_S = 0.05
-
-daemon_app = typer.Typer(name="daemon", help="Start, stop and look at the daemon.", no_args_is_help=True)
 
 
 class DaemonConfines(CellwrightError):
@@ -32,7 +30,6 @@ class DaemonConfines(CellwrightError):
     code = "daemon_confines"
 
 
-@daemon_app.command("start")
 def start(
     settings: SetOption = None,
     unsafe: UnsafeOption = False,
@@ -53,7 +50,6 @@ def start(
     _show(status, f"running as process {status['pid']}", as_json=as_json)
 
 
-@daemon_app.command("stop")
 def stop_daemon(
     kernels: Annotated[bool, typer.Option("--kernels", help="Also end every kernel.")] = False,
     if_idle: Annotated[bool, typer.Option("--if-idle", help="Only if nobody would notice.")] = False,
@@ -101,7 +97,6 @@ def _show_without_daemon(*, ended: bool, as_json: bool) -> None:
     _show({"stopped": False, "running": False, "kernels_ended": ended}, text, as_json=as_json)
 
 
-@daemon_app.command("status")
 def status(as_json: AsJson = False) -> None:
     """Tell whether the daemon runs, and what it does. Exits 1 if it does not run."""
     connection = connect(daemon_paths())
@@ -116,7 +111,6 @@ def status(as_json: AsJson = False) -> None:
     _show(found, _described(found), as_json=as_json)
 
 
-@daemon_app.command("logs")
 def logs(
     lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="At most so many, the newest.")] = 100,
     as_json: AsJson = False,

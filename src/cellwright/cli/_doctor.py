@@ -7,39 +7,53 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from cellwright.cli._terminal import ExitCode
+from cellwright.cli._notebooks import note
+from cellwright.cli._terminal import ExitCode, ProgressLine
 
 if TYPE_CHECKING:
     from cellwright.cli._examination import Finding, Verdict
 
 __all__ = ["doctor"]
 
-_MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "missing": "[yellow]○[/]", "failed": "[red]✗[/]"}
+_MARKS: dict[Verdict, str] = {"failed": "[red]✗[/]", "missing": "[yellow]○[/]", "ok": "[green]✓[/]"}
+_ORDER = tuple(_MARKS)
+_LIMIT = "limit "
 
 
 def doctor(
+    everything: Annotated[bool, typer.Option("--all", help="Also show the limits that are set.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Report interpreter, fork server, limits, and what is missing with the command that adds it."""
-    from cellwright.cli._examination import examine  # other commands do without the engine
+    """Try what sessions need: what is wrong or missing comes first, with the command that mends it."""
+    findings: list[Finding] = []
+    with ProgressLine("trying what sessions need") as line:
+        from cellwright.cli._examination import examine  # other commands do without the engine
 
-    findings = list(examine())
+        for finding in examine():
+            findings.append(finding)
+            line.doing(f"after {finding.what}")
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings]))
     else:
-        _show(findings)
+        _show(findings, everything=everything)
     failed = any(finding.verdict == "failed" for finding in findings)
     raise typer.Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)
 
 
-def _show(findings: list[Finding]) -> None:
+def _show(findings: list[Finding], *, everything: bool) -> None:
+    from rich.console import Console  # as above
+    from rich.markup import escape
+    from rich.table import Table
+
+    shown = [one for one in findings if everything or not one.what.startswith(_LIMIT)]
     table = Table(box=None, show_header=False, pad_edge=False)
-    for finding in findings:
+    for finding in sorted(shown, key=lambda one: _ORDER.index(one.verdict)):
         table.add_row(_MARKS[finding.verdict], escape(finding.what), escape(finding.detail))
         if finding.fix is not None:
             table.add_row("", "", f"→ {escape(finding.fix)}")
     Console().print(table)
+    counts = [sum(one.verdict == verdict for one in shown) for verdict in _ORDER]
+    note("{} failed, {} missing, {} in order".format(*counts))
+    if len(shown) < len(findings):
+        note(f"`cellwright doctor --all` also shows {len(findings) - len(shown)} limits")

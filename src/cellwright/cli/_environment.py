@@ -8,15 +8,11 @@ import typer
 
 from cellwright.cli._mcp_client import ClientContext, call_daemon
 from cellwright.cli._notebooks import AsJson, SessionArgument, show_data
-from cellwright.cli._terminal import ALL_TOKENS
-from cellwright.sandbox.files import quoted_path
+from cellwright.cli._terminal import ALL_TOKENS, table
 
-__all__ = ["files_app", "packages_app"]
-
-packages_app = typer.Typer(name="packages", help="Packages of a session.", no_args_is_help=True)
+__all__ = ["add_packages", "apply_files", "diff_files", "list_files"]
 
 
-@packages_app.command("add")
 def add_packages(
     session: SessionArgument,
     names: Annotated[
@@ -25,7 +21,10 @@ def add_packages(
     as_json: AsJson = False,
 ) -> None:
     """Install approved packages for a Python session; they can be imported at once."""
-    data = call_daemon(lambda caller: caller.data("package_install", session_id=session, packages=names))
+    data = call_daemon(
+        lambda caller: caller.data("package_install", session_id=session, packages=names),
+        doing=f"installing {', '.join(names)}",
+    )
     lines = [
         *data.get("installed", ()),
         *(f"{name}: already there" for name in data.get("already_there", ())),
@@ -33,32 +32,33 @@ def add_packages(
     show_data(data, "\n".join(lines), as_json=as_json)
 
 
-files_app = typer.Typer(
-    name="files", help="Files of the data directory and of sessions.", no_args_is_help=True
-)
 Paths = Annotated[list[str] | None, typer.Argument(metavar="PATH", help="Only these. [default: all]")]
 
 
-@files_app.command("list")
 def list_files(
     session: SessionArgument,
     paths: Paths = None,
     as_json: AsJson = False,
 ) -> None:
     """List files with what became of them, type, size and the real directory they lie in."""
+    from cellwright.sandbox.files import quoted_path  # of no use to other commands
+
     data = _files(session, "list", paths)
-    lines = [
-        f"{one.get('change', ''):<8}{one['size']:>12}  {one['type']:<9}  {quoted_path(one['path'])}"
-        + ("  (changed in the project meanwhile)" if one.get("conflict") else "")
+    rows = [
+        (
+            one.get("change", ""),
+            one["size"],
+            one["type"],
+            quoted_path(one["path"])
+            + ("  (changed in the project meanwhile)" if one.get("conflict") else ""),
+        )
         for one in data["files"]
     ]
-    if data["more_files"]:
-        lines.append(f"… {data['more_files']} more")
-    show_data(data, "\n".join(lines), as_json=as_json)
+    more = f"\n… {data['more_files']} more" if data["more_files"] else ""
+    show_data(data, table(("CHANGE", "BYTES", "TYPE", "PATH"), rows) + more, as_json=as_json)
     typer.echo(f"in {data['directory']}", err=True)
 
 
-@files_app.command("diff")
 def diff_files(
     session: SessionArgument,
     paths: Paths = None,
@@ -69,7 +69,6 @@ def diff_files(
     show_data(data, data["diff"].rstrip("\n"), as_json=as_json)
 
 
-@files_app.command("apply")
 def apply_files(
     session: SessionArgument,
     paths: Paths = None,
@@ -80,6 +79,8 @@ def apply_files(
 
     What tools run by themselves (.git, .venv, a Makefile and the like) and new programs stay behind unless you name them.
     """
+    from cellwright.sandbox.files import quoted_path  # as above
+
     data = _files(session, "apply", paths, force=force)
     lines = [f"{one['change']}: {quoted_path(one['path'])}" for one in data["applied"]]
     show_data(data, "\n".join(lines), as_json=as_json)
@@ -95,4 +96,7 @@ def _files(session: str, action: str, paths: list[str] | None, *, force: bool = 
         "max_tokens": ALL_TOKENS,
     }
     given = ClientContext(applied=tuple(paths or ())) if action == "apply" else None
-    return call_daemon(lambda caller: caller.data("session_files", session_id=session, **asked), given)
+    doing = "bringing files over" if action == "apply" else "looking at files"
+    return call_daemon(
+        lambda caller: caller.data("session_files", session_id=session, **asked), given, doing=doing
+    )

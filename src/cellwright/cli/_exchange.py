@@ -20,7 +20,7 @@ from cellwright.cli._allocations import host_named
 from cellwright.cli._flags import HostOption
 from cellwright.cli._mcp_client import Caller, call_daemon, daemon_paths
 from cellwright.cli._notebooks import AsJson, note, show_data
-from cellwright.cli._terminal import ExitCode, show_error
+from cellwright.cli._terminal import ExitCode, ProgressLine, show_error
 from cellwright.daemon.connect import connect
 from cellwright.errors import CellwrightError
 from cellwright.notebook import Document, write_atomically
@@ -56,7 +56,8 @@ def export_notebook(
         if output is None and (as_json or sys.stdout.isatty()) and binary:
             _usage(f"{wanted.form} is not text", "Give -o FILE, or send stdout to a file")
         document, name = _found(named)
-        found = anyio.run(_exported, document, name, wanted)
+        with ProgressLine(f"writing {wanted.form}"):
+            found = anyio.run(_exported, document, name, wanted)
         if output is not None:
             _write(output, found)
     except CellwrightError as error:
@@ -184,7 +185,8 @@ def import_notebook(
     data = call_daemon(
         lambda caller: caller.data(
             "notebook_import", content=content, format="ipynb", name=title, host=host_named(host)
-        )
+        ),
+        doing="making the notebook",
     )
     show_data(data, data["session_id"], as_json=as_json)
     if wanted := data.get("dependencies"):

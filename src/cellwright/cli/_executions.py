@@ -20,21 +20,13 @@ from cellwright.cli._notebooks import AsJson, SessionArgument, show_data
 from cellwright.cli._replays import replay_all
 from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, ExitCode, ProgressLine, in_commands
 
-__all__ = ["add_commands"]
+__all__ = ["cancel", "execute", "suspend", "wait", "wait_for_execution"]
 
 _UNFINISHED = frozenset({"queued", "running"})
 
 _EXECUTION = "x-"
 
 _ALL = "all"
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Give the command line its commands for running cells."""
-    app.command("exec")(execute)
-    app.command()(wait)
-    app.command()(cancel)
-    app.command()(suspend)
 
 
 def execute(
@@ -190,6 +182,14 @@ def wait(
     if execution is None or not execution.startswith(_EXECUTION):
         wait_for_host(execution, as_json=as_json)
         return
+    wait_for_execution(execution, as_json=as_json)
+
+
+def wait_for_execution(
+    execution: Annotated[str, typer.Argument(metavar="EXECUTION", help="An execution's id.")],
+    as_json: AsJson = False,
+) -> None:
+    """Wait for an execution, whoever started it, and show what it put out. Exits 1 if it ended badly."""
 
     async def run(caller: Caller) -> dict[str, Any]:
         return await _waited(caller, execution)
@@ -213,7 +213,9 @@ def cancel(
 
 def suspend(session: SessionArgument, as_json: AsJson = False) -> None:
     """End a session's kernel and keep the rest: cells, outputs, files and history."""
-    data = call_daemon(lambda caller: caller.data("session_suspend", session_id=session))
+    data = call_daemon(
+        lambda caller: caller.data("session_suspend", session_id=session), doing="ending the kernel"
+    )
     show_data(data, data["session_id"], as_json=as_json)
     if stopped := data.get("stopped"):
         typer.echo(f"interrupted: {', '.join(stopped)}", err=True)

@@ -11,7 +11,7 @@ import typer
 from cellwright.audit import AuditLog, acting
 from cellwright.cli._mcp_client import daemon_paths
 from cellwright.cli._notebooks import AsJson, note, show_data
-from cellwright.cli._terminal import ExitCode, fail
+from cellwright.cli._terminal import ExitCode, fail, table
 from cellwright.errors import CellwrightError
 from cellwright.sandbox.chosen_folders import (
     ChosenFolder,
@@ -22,11 +22,7 @@ from cellwright.sandbox.chosen_folders import (
 )
 from cellwright.sandbox.workspace import find_project
 
-__all__ = ["AllowFolderOption", "folders_app", "settle_folder"]
-
-folders_app = typer.Typer(
-    name="folders", help="Say which folders code may see beside projects.", no_args_is_help=True
-)
+__all__ = ["AllowFolderOption", "allow", "forget", "list_folders", "refuse", "settle_folder"]
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder.")]
 
@@ -36,19 +32,16 @@ AllowFolderOption = Annotated[
 ]
 
 
-@folders_app.command("allow")
 def allow(folder: FolderArgument, as_json: AsJson = False) -> None:
     """Let code read a folder that it would be asked about, such as a home, in new notebooks that are made there."""
     _answer(folder, allow=True, as_json=as_json)
 
 
-@folders_app.command("refuse")
 def refuse(folder: FolderArgument, as_json: AsJson = False) -> None:
     """Keep code from a folder, and be asked no more."""
     _answer(folder, allow=False, as_json=as_json)
 
 
-@folders_app.command("forget")
 def forget(folder: FolderArgument, as_json: AsJson = False) -> None:
     """Forget what was said about a folder, to be asked again."""
     path = folder.resolve()
@@ -60,16 +53,15 @@ def forget(folder: FolderArgument, as_json: AsJson = False) -> None:
     show_data({"folder": str(path), "forgotten": True}, f"{path}  forgotten", as_json=as_json)
 
 
-@folders_app.command("list")
 def list_folders(as_json: AsJson = False) -> None:
     """List what was said about folders."""
     try:
         answers = read_answers(_storage())
     except CellwrightError as error:
         fail(error)
-    lines = [f"{path}  {'allowed' if allowed else 'refused'}" for path, allowed in answers.items()]
+    rows = [(path, "allowed" if allowed else "refused") for path, allowed in answers.items()]
     data = {"folders": [{"folder": path, "allowed": allowed} for path, allowed in answers.items()]}
-    show_data(data, "\n".join(lines), as_json=as_json)
+    show_data(data, table(("FOLDER", "ANSWER"), rows), as_json=as_json)
 
 
 def settle_folder(*, allow: bool) -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
@@ -19,7 +19,7 @@ from anyio.abc import ByteStream
 
 import cellwright
 from cellwright.cli._questions import answer_form, can_ask
-from cellwright.cli._terminal import ExitCode, in_commands, show_error
+from cellwright.cli._terminal import ExitCode, ProgressLine, in_commands, show_error
 from cellwright.daemon.connect import connect_or_start
 from cellwright.daemon.handshake import encode_handshake
 from cellwright.daemon.paths import DaemonPaths
@@ -154,11 +154,16 @@ def _of_connection(error: CallFailed) -> ToolRefused:
 
 
 def call_daemon(
-    work: Callable[[Caller], Awaitable[T]], given: ClientContext | None = None, *, asks: bool = False
+    work: Callable[[Caller], Awaitable[T]],
+    given: ClientContext | None = None,
+    *,
+    asks: bool = False,
+    doing: str | None = None,
 ) -> T:
     """Do some work with the daemon; what fails is said on stderr and ends the command.
 
-    With ``asks`` a person at the terminal is asked what cells ask for.
+    With ``asks`` a person at the terminal is asked what cells ask for. With ``doing`` a terminal shows what is done, and
+    for how long already.
     """
     answer = answer_form if asks and can_ask() else None
 
@@ -175,7 +180,8 @@ def call_daemon(
     unread: BrokenPipeError | None = None
     code = ExitCode.RUN_FAILED
     try:
-        return anyio.run(run)
+        with ProgressLine(doing) if doing is not None else nullcontext():
+            return anyio.run(run)
     except* CallFailed as group:
         show_error(_of_connection(_first(group)))
         code = ExitCode.ENGINE_FAILED
@@ -199,7 +205,8 @@ def daemon_paths() -> DaemonPaths:
 
 def open_daemon() -> socket.socket:
     """A connection to the daemon, started if need be."""
-    return connect_or_start(daemon_paths(), os.getcwd(), say=lambda line: typer.echo(line, err=True))
+    with ProgressLine("starting the daemon"):
+        return connect_or_start(daemon_paths(), os.getcwd(), say=lambda line: typer.echo(line, err=True))
 
 
 async def _cancel_on_interrupt(scope: anyio.CancelScope, caller: Caller) -> None:

@@ -12,7 +12,6 @@ from cellwright.cli._flags import HostOption, LimitOption, ModeOption, WorkMode,
 from cellwright.cli._folders import AllowFolderOption, settle_folder
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._notebooks import AsJson, show_data
-from cellwright.cli._plans import carried_out, conclude
 from cellwright.cli._terminal import ExitCode, show_error
 from cellwright.errors import PlanError
 
@@ -63,15 +62,23 @@ def new(
     if mode is not WorkMode.PRIVATE:
         settle_folder(allow=allow_folder)
     wants_plan = plan is not None or draft or run
-    about = call_daemon(lambda caller: _created(caller, created, asked if wants_plan else None))
+    about = call_daemon(
+        lambda caller: _created(caller, created, asked if wants_plan else None), doing="starting a kernel"
+    )
     if not as_json:
         show_data(about, about["session_id"], as_json=False)
     _say_where(about)
     if run:
-        found = call_daemon(lambda caller: carried_out(caller, "plan_run", about["session_id"]))
-        show_data({**about, "plan": found}, "", as_json=as_json)
-        conclude(found, as_json=as_json)
+        _carry_out(about, as_json=as_json)
     show_data(about, "", as_json=as_json)
+
+
+def _carry_out(about: dict[str, Any], *, as_json: bool) -> None:
+    from cellwright.cli._plans import carried_out, conclude  # a table that is redrawn takes a while
+
+    found = call_daemon(lambda caller: carried_out(caller, "plan_run", about["session_id"]))
+    show_data({**about, "plan": found}, "", as_json=as_json)
+    conclude(found, as_json=as_json)
 
 
 def _from_file(path: Path, language: str | None) -> PlanFile:

@@ -11,9 +11,20 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.cli._mcp_client import Caller, call_daemon
-from cellwright.cli._terminal import ALL_TOKENS, in_commands
+from cellwright.cli._terminal import ALL_TOKENS, in_commands, table
 
-__all__ = ["AsJson", "SessionArgument", "add_commands", "note", "session_resource", "show_data"]
+__all__ = [
+    "AsJson",
+    "SessionArgument",
+    "add",
+    "delete",
+    "list_sessions",
+    "logs",
+    "note",
+    "session_resource",
+    "show",
+    "show_data",
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 SessionArgument = Annotated[
@@ -33,13 +44,6 @@ class Filter(StrEnum):
     ACTIVE = "active"
     SUSPENDED = "suspended"
     ALL = "all"
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Give the command line its commands for notebooks."""
-    for command in (add, show, delete, logs):
-        app.command()(command)
-    app.command("list")(list_sessions)
 
 
 def add(
@@ -117,13 +121,11 @@ def list_sessions(
 ) -> None:
     """List sessions with their notebooks."""
     data = call_daemon(lambda caller: caller.data("notebook_list", filter=which.value))
-    lines = [
-        f"{found['session_id']}  {found['state']:<9}  {found['language']:<10}  {found['cells']:>4} cells  "
-        f"{found['mode']:<7}  tier {found.get('tier', '?'):<4}  {found['host']:<13}  {found['path']}"
-        for found in data["sessions"]
-    ]
-    show_data(data["sessions"], "\n".join(lines), as_json=as_json)
-    if not lines:
+    columns = ("session_id", "state", "language", "cells", "mode", "tier", "host", "path")
+    headers = ("SESSION", "STATE", "LANGUAGE", "CELLS", "MODE", "TIER", "HOST", "NOTEBOOK")
+    rows = [[found.get(name, "?") for name in columns] for found in data["sessions"]]
+    show_data(data["sessions"], table(headers, rows), as_json=as_json)
+    if not rows:
         note("no sessions; `cellwright new` makes one")
 
 
@@ -150,12 +152,19 @@ def logs(
         _network_logs(session, limit, as_json=as_json)
         return
     data = call_daemon(lambda caller: caller.data("execution_list", session_id=session, limit=limit))
-    lines = [
-        f"{run['execution_id']}  {run['status']:<11}  {_times(run):<30}  {run.get('duration_ms', 0):>8} ms  "
-        f"{run.get('cell_id', 'scratch')}  {run.get('error') or run.get('source', '')}"
+    rows = [
+        (
+            run["execution_id"],
+            run["status"],
+            _times(run),
+            run.get("duration_ms", 0),
+            run.get("cell_id", "scratch"),
+            run.get("error") or run.get("source", ""),
+        )
         for run in data["executions"]
     ]
-    show_data(data, "\n".join(lines), as_json=as_json)
+    headers = ("EXECUTION", "STATUS", "RAN", "MS", "CELL", "SOURCE OR ERROR")
+    show_data(data, table(headers, rows), as_json=as_json)
 
 
 def _times(run: dict[str, Any]) -> str:
@@ -174,13 +183,20 @@ def _times(run: dict[str, Any]) -> str:
 def _network_logs(session: str, limit: int, *, as_json: bool) -> None:
     data = call_daemon(lambda caller: session_resource(caller, session, "network"))
     data["requests"] = data["requests"][: -limit - 1 : -1]
-    lines = [
-        f"{datetime.fromtimestamp(one['time']).astimezone():%Y-%m-%d %H:%M:%S}  {one['verdict']:<9}  "
-        f"{one['method']} {one['host']}:{one['port']}  {one['bytes_up']} B up  {one['bytes_down']} B down  "
-        f"{one['execution'] or '-'}  {one['reason']}"
+    rows = [
+        (
+            f"{datetime.fromtimestamp(one['time']).astimezone():%Y-%m-%d %H:%M:%S}",
+            one["verdict"],
+            f"{one['method']} {one['host']}:{one['port']}",
+            one["bytes_up"],
+            one["bytes_down"],
+            one["execution"] or "-",
+            one["reason"],
+        )
         for one in data["requests"]
     ]
-    show_data(data, "\n".join(lines), as_json=as_json)
+    headers = ("TIME", "VERDICT", "REQUEST", "BYTES UP", "BYTES DOWN", "EXECUTION", "REASON")
+    show_data(data, table(headers, rows), as_json=as_json)
 
 
 async def session_resource(caller: Caller, session: str, view: str) -> dict[str, Any]:

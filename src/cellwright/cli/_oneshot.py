@@ -14,12 +14,21 @@ import typer
 
 from cellwright.cli._mcp_client import Caller, call_daemon
 from cellwright.cli._notebooks import AsJson, note, show_data
-from cellwright.cli._terminal import ExitCode, show_error
+from cellwright.cli._terminal import ExitCode, show_error, table
 from cellwright.errors import CellwrightError, ChartRefused
-from cellwright.notebook import write_atomically
-from cellwright.sandbox.files import quoted_path
 
-__all__ = ["add_commands", "calc", "fetch", "visualize"]
+__all__ = [
+    "calc",
+    "fetch",
+    "info",
+    "list_directory",
+    "make_directory",
+    "move",
+    "read",
+    "remove",
+    "visualize",
+    "write",
+]
 _MOST_TOKENS = 200_000
 
 _LOG = "cellwright://network"
@@ -61,7 +70,8 @@ def fetch(
             refresh=refresh,
             max_tokens=_MOST_TOKENS,
             response_format="json",
-        )
+        ),
+        doing=f"fetching {url}",
     )
     show_data(data, data.get("text") or data.get("saved", ""), as_json=as_json)
     _tell(data)
@@ -80,12 +90,19 @@ def _show_log(*, as_json: bool) -> None:
         return json.loads(await caller.resource(_LOG))  # type: ignore[no-any-return]  # the server's JSON
 
     data = call_daemon(read)
-    lines = [
-        f"{datetime.fromtimestamp(one['time']).astimezone():%Y-%m-%d %H:%M:%S}  {one['verdict']:<9}  "
-        f"{one['host']}:{one['port']}  {one['address'] or '-'}  {one['bytes_down']} B  {one['reason']}"
+    rows = [
+        (
+            _time(one["time"]),
+            one["verdict"],
+            f"{one['host']}:{one['port']}",
+            one["address"] or "-",
+            one["bytes_down"],
+            one["reason"],
+        )
         for one in reversed(data["requests"])
     ]
-    show_data(data, "\n".join(lines), as_json=as_json)
+    headers = ("TIME", "VERDICT", "HOST", "ADDRESS", "BYTES", "REASON")
+    show_data(data, table(headers, rows), as_json=as_json)
 
 
 # The commands for files of the data directory and of sessions, beside those for what a session's code wrote.
@@ -97,29 +114,19 @@ InSession = Annotated[
 ]
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Give ``cellwright files`` its commands for single files."""
-    app.command("ls")(list_directory)
-    app.command("read")(read)
-    app.command("write")(write)
-    app.command("rm")(remove)
-    app.command("mv")(move)
-    app.command("mkdir")(make_directory)
-    app.command("info")(info)
-
-
 def list_directory(
     path: Annotated[str, typer.Argument(metavar="PATH", help="[default: the top]", show_default=False)] = "",
     session: InSession = None,
     as_json: AsJson = False,
 ) -> None:
     """List a directory: type, size, time and path."""
+    from cellwright.sandbox.files import quoted_path  # of no use to other commands
+
     data = _asked("list", path, session, max_tokens=_MOST_TOKENS)
-    lines = [
-        f"{one['type']:<9}  {one['size']:>12}  {_time(one['modified'])}  {quoted_path(one['path'])}"
-        for one in data["files"]
+    rows = [
+        (one["type"], one["size"], _time(one["modified"]), quoted_path(one["path"])) for one in data["files"]
     ]
-    show_data(data, "\n".join(lines), as_json=as_json)
+    show_data(data, table(("TYPE", "BYTES", "MODIFIED", "PATH"), rows), as_json=as_json)
     if "more" in data:
         note(data["more"])
 
@@ -280,6 +287,8 @@ def _write(output: Path, shown: list[dict[str, Any]]) -> None:
     drawn = next((one for one in shown if one["png"] or one["html"]), None)
     if drawn is None:
         return
+    from cellwright.notebook import write_atomically  # of no use to other commands
+
     content = base64.b64decode(drawn["png"]) if drawn["png"] else drawn["html"].encode()
     try:
         write_atomically(output, content)

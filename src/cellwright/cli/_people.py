@@ -12,15 +12,11 @@ import typer
 from cellwright.audit import AuditLog, acting
 from cellwright.cli._mcp_client import daemon_paths
 from cellwright.cli._notebooks import AsJson, note, show_data
-from cellwright.cli._terminal import ExitCode, fail
+from cellwright.cli._terminal import ExitCode, fail, table
 from cellwright.errors import CellwrightError
 from cellwright.people import add_member, change_role, read_members, remove_member
 
-__all__ = ["people_app"]
-
-people_app = typer.Typer(
-    name="people", help="Let others look at the page, each with a token.", no_args_is_help=True
-)
+__all__ = ["add", "list_people", "remove", "set_role"]
 
 
 class RoleChoice(StrEnum):
@@ -33,7 +29,6 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What they are
 _ROLE_HELP = "`view` looks; `run` also edits, runs and takes over; `own` also suspends and deletes."
 
 
-@people_app.command("add")
 def add(
     name: NameArgument,
     role: Annotated[RoleChoice, typer.Option(help=_ROLE_HELP)] = RoleChoice.VIEW,
@@ -49,7 +44,6 @@ def add(
     note(f"{name} signs in with this token, and may {role.value}. It is not shown again")
 
 
-@people_app.command("role")
 def set_role(
     name: NameArgument,
     role: Annotated[RoleChoice, typer.Argument(help=_ROLE_HELP)],
@@ -64,7 +58,6 @@ def set_role(
     show_data({"name": name, "role": role.value}, f"{name}  {role.value}", as_json=as_json)
 
 
-@people_app.command("list")
 def list_people(as_json: AsJson = False) -> None:
     """List everybody who has a token."""
     try:
@@ -72,14 +65,13 @@ def list_people(as_json: AsJson = False) -> None:
     except CellwrightError as error:
         fail(error)
     data = {"people": [{"name": one.name, "role": one.role, "added_at": one.added_at} for one in members]}
-    lines = [
-        f"{one.name}  {one.role}  {datetime.fromtimestamp(one.added_at).astimezone():%Y-%m-%d}"
+    rows = [
+        (one.name, one.role, f"{datetime.fromtimestamp(one.added_at).astimezone():%Y-%m-%d}")
         for one in members
     ]
-    show_data(data, "\n".join(lines), as_json=as_json)
+    show_data(data, table(("NAME", "ROLE", "ADDED"), rows), as_json=as_json)
 
 
-@people_app.command("remove")
 def remove(name: NameArgument, as_json: AsJson = False) -> None:
     """Show somebody out: their token and every page that they have open stop working at once."""
     try:

@@ -21,20 +21,23 @@ from cellwright.cli._allocations import find_host, hosts_of, show_hosts
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._notebooks import AsJson, show_data
 from cellwright.cli._session_names import NotebookArgument, session_opened
-from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, ExitCode, LiveWindow
+from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, ExitCode, LiveWindow, table
 
-__all__ = ["PlanView", "add_commands", "carried_out", "conclude", "todo_table"]
+__all__ = [
+    "PlanView",
+    "carried_out",
+    "conclude",
+    "continue_plan",
+    "fix",
+    "plan_status",
+    "skip",
+    "status",
+    "todo_table",
+]
 T = TypeVar("T")
 
 
 _NO_PLAN = ". plan_create makes one"
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Give the command line its commands for plans."""
-    app.command("continue")(continue_plan)
-    for command in (fix, skip, status):
-        app.command()(command)
 
 
 def continue_plan(
@@ -109,6 +112,31 @@ def status(
     if not as_json and "host" in plan:
         show_hosts([plan])
         return
+    _show_plan(plan, as_json=as_json)
+
+
+def plan_status(
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NOTEBOOK_OR_SESSION]", help="Whose plan. [default: all]", show_default=False
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how a plan stands: each TODO with its attempts and seconds, and why it stopped. Runs nothing."""
+    if session is None:
+        planned = _planned(call_daemon(lambda caller: caller.data("notebook_list", filter="all")))
+        _show_planned(planned, planned, as_json=as_json)
+        return
+
+    async def ask(caller: Caller) -> dict[str, Any]:
+        return await caller.data("plan_status", session_id=await session_opened(caller, session))
+
+    _show_plan(call_daemon(lambda caller: _told(ask(caller))), as_json=as_json)
+
+
+def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         show_data(plan, "", as_json=True)
         return
@@ -127,11 +155,19 @@ def _list_all(*, as_json: bool) -> None:
         return await hosts_of(caller), await caller.data("notebook_list", filter="all")
 
     hosts, data = call_daemon(ask)
-    planned = [one for one in data["sessions"] if "plan" in one]
-    lines = [f"{one['session_id']}  {one['plan']}  {one['path']}" for one in planned]
+    planned = _planned(data)
     if not as_json:
         show_hosts(hosts)
-    show_data({"hosts": hosts, "plans": planned}, "\n".join(lines), as_json=as_json)
+    _show_planned(planned, {"hosts": hosts, "plans": planned}, as_json=as_json)
+
+
+def _planned(data: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in data["sessions"] if "plan" in one]
+
+
+def _show_planned(planned: list[dict[str, Any]], data: Any, *, as_json: bool) -> None:
+    rows = [(one["session_id"], one["plan"], one["path"]) for one in planned]
+    show_data(data, table(("SESSION", "PLAN", "NOTEBOOK"), rows), as_json=as_json)
     if not planned:
         _note("no plans; `cellwright new PROBLEM --plan FILE` makes one")
 

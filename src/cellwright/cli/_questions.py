@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from cellwright.cli._terminal import CLEAR, printable
+from cellwright.cli._terminal import CLEAR, ProgressLine, printable
 
 __all__ = ["END_OF_INPUT", "answer_form", "ask", "can_ask"]
 
@@ -28,10 +28,10 @@ def can_ask() -> bool:
 
 async def ask(prompt: str, *, is_password: bool) -> str:
     """A line that a person types; cancelled without leaving the terminal changed."""
-    sys.stderr.write(CLEAR + printable(prompt))
-    sys.stderr.flush()
     fd = sys.stdin.fileno()
-    with _without_echo(fd, wanted=is_password):
+    with ProgressLine.paused(), _without_echo(fd, wanted=is_password):
+        sys.stderr.write(CLEAR + printable(prompt))
+        sys.stderr.flush()
         # No thread of ours: it would sit in its read until somebody presses a key, also after an interrupt.
         await anyio.wait_readable(fd)
         line = os.read(fd, _MOST_OF_LINE)

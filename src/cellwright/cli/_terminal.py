@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import threading
 import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Self
 
 import typer
-from rich.console import Console, RenderableType
-from rich.live import Live
 
 from cellwright.errors import CellwrightError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
 
 __all__ = [
     "ALL_TOKENS",
@@ -29,6 +34,7 @@ __all__ = [
     "printable",
     "show_error",
     "spent",
+    "table",
     "tokens",
 ]
 
@@ -100,6 +106,18 @@ def counted(number: int, one: str) -> str:
     return f"{number} {one}{'s' * (number != 1)}"
 
 
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows in columns below their headers; nothing where there are no rows."""
+    lines = [[str(cell) for cell in row] for row in rows]
+    if not lines:
+        return ""
+    widths = [max(map(len, column)) for column in zip(headers, *lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (headers, *lines)
+    )
+
+
 def spent(tokens_in: int, tokens_out: int, cached: int, usd: float) -> str:
     """What was taken so far, in a few words."""
     return f"{tokens(tokens_in, tokens_out, cached)}, ${usd:.4f}"
@@ -127,28 +145,76 @@ ALL_TOKENS = 2_000_000
 CLEAR = "\r\x1b[K"
 
 
-class ProgressLine:
-    """One line on a terminal that says how long it has been and what was said last; gone when it is over."""
+# What is over sooner needs no word.
+_QUIET_S = 2.0
+_TICK_S = 0.5
 
-    def __init__(self) -> None:
+
+class ProgressLine:
+    """One line on a terminal that says how long something has gone on, and what was said of it last; gone at its end.
+
+    It comes with the first message, or by itself after two seconds, and makes way for another that begins meanwhile.
+    """
+
+    # The newest is the one that is drawn.
+    _open: ClassVar[list[ProgressLine]] = []
+    _paused: ClassVar[bool] = False
+
+    def __init__(self, doing: str = "") -> None:
         self.wanted = sys.stderr.isatty()
+        self._message = doing
         self._begun = time.monotonic()
+        self._over = threading.Event()
+        self._drawing = threading.Lock()
 
     def __enter__(self) -> Self:
+        if self.wanted:
+            self._open.append(self)
+            threading.Thread(target=self._tick, name="progress_line", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.wanted:
-            sys.stderr.write(CLEAR)
-            sys.stderr.flush()
+            with self._drawing:
+                self._over.set()
+                self._open.remove(self)
+                sys.stderr.write(CLEAR)
+                sys.stderr.flush()
 
     async def tell(
         self, progress: float, total: float | None, message: str | None
     ) -> None:  # as ``Progress`` has it
-        width = shutil.get_terminal_size().columns - 1
-        line = f"… {time.monotonic() - self._begun:.0f} s  {message or ''}"
-        sys.stderr.write(CLEAR + "".join(char for char in line if char.isprintable())[:width])
-        sys.stderr.flush()
+        self._message = message or ""
+        self._draw()
+
+    @classmethod
+    @contextmanager
+    def paused(cls) -> Iterator[None]:
+        """Draw nothing in here: a person is typing."""
+        cls._paused = True
+        try:
+            yield
+        finally:
+            cls._paused = False
+
+    def doing(self, message: str) -> None:
+        """Say what goes on now, once two seconds are over."""
+        self._message = message
+
+    def _tick(self) -> None:
+        wait_s = _QUIET_S
+        while not self._over.wait(wait_s):
+            self._draw()
+            wait_s = _TICK_S
+
+    def _draw(self) -> None:
+        with self._drawing:
+            if self._over.is_set() or not self.wanted or self._paused or self._open[-1] is not self:
+                return
+            width = shutil.get_terminal_size().columns - 1
+            line = f"… {time.monotonic() - self._begun:.0f} s  {self._message}"
+            sys.stderr.write(CLEAR + printable(line).replace("\n", " ").replace("\t", " ")[:width])
+            sys.stderr.flush()
 
 
 # The part of a terminal that is redrawn while something goes on. Where stderr is no terminal there is none.
@@ -160,6 +226,8 @@ class LiveWindow:
     """A view with such a part, for as long as its block lasts."""
 
     def __init__(self, console: Console | None = None) -> None:
+        from rich.console import Console  # most commands draw nothing
+
         self._console = console or Console(stderr=True, highlight=False)
         self._live: Live | None = None
 
@@ -169,6 +237,8 @@ class LiveWindow:
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
+            from rich.live import Live
+
             self._live = Live(
                 console=self._console,
                 get_renderable=self._window,

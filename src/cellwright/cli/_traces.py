@@ -12,17 +12,11 @@ import typer
 from cellwright.cli._ask import from_here
 from cellwright.cli._mcp_client import Caller, call_daemon
 from cellwright.cli._notebooks import AsJson, note, show_data
-from cellwright.cli._terminal import ExitCode, counted, printable, show_error, spent
+from cellwright.cli._terminal import ExitCode, counted, printable, show_error, spent, table
 from cellwright.errors import CellwrightError
-from cellwright.notebook import write_atomically
 
-__all__ = ["conversations_app", "trace"]
+__all__ = ["delete_conversation", "list_conversations", "show_conversation", "trace"]
 
-conversations_app = typer.Typer(
-    name="conversations",
-    help="What was asked of the data agent, and can be gone on with.",
-    invoke_without_command=True,
-)
 _ENDS = frozenset({"answer", "stop"})
 ConversationArgument = Annotated[str, typer.Argument(metavar="CONVERSATION", help="A conversation's id.")]
 
@@ -34,29 +28,26 @@ def _about(what: str, **arguments: Any) -> dict[str, Any]:
     return call_daemon(ask)
 
 
-@conversations_app.callback()
-def _conversations(context: typer.Context, as_json: AsJson = False) -> None:
-    if context.invoked_subcommand is None:
-        list_conversations(as_json=as_json)
-
-
-@conversations_app.command("list")
 def list_conversations(as_json: AsJson = False) -> None:
     """List conversations, the one that was asked last first."""
     found = _about("conversations")["conversations"]
-    show_data(found, "\n".join(map(_line, found)), as_json=as_json)
+    show_data(
+        found,
+        printable(table(("CONVERSATION", "ASKED", "QUESTIONS", "MODEL", "TITLE"), map(_row, found))),
+        as_json=as_json,
+    )
     if not found:
         note('nothing was asked yet; `cellwright ask "…"` does')
 
 
-def _line(brief: dict[str, Any]) -> str:
+def _row(brief: dict[str, Any]) -> tuple[object, ...]:
     when = datetime.fromtimestamp(brief["updated"]).astimezone().strftime("%Y-%m-%d %H:%M")
     trouble = f"  ({brief['trouble']})" if brief.get("trouble") else ""
-    count = counted(brief["runs"], "question")
-    return printable(f"{brief['id']}  {when}  {count}  {brief['model'] or '-'}  {brief['title']}{trouble}")
+    # A title is a person's or a model's own words: it stays in its line.
+    title = " ".join(f"{brief['title']}{trouble}".split())
+    return brief["id"], when, brief["runs"], brief["model"] or "-", title
 
 
-@conversations_app.command("show")
 def show_conversation(conversation: ConversationArgument, as_json: AsJson = False) -> None:
     """Show what was asked and answered in a conversation, with the ids of its runs."""
     found = _about("conversation", conversation=conversation)
@@ -70,7 +61,6 @@ def show_conversation(conversation: ConversationArgument, as_json: AsJson = Fals
     show_data(found, printable("\n".join(lines)), as_json=as_json)
 
 
-@conversations_app.command("delete")
 def delete_conversation(
     conversation: Annotated[list[str], typer.Argument(metavar="CONVERSATION...", help="Their ids.")],
 ) -> None:
@@ -90,6 +80,8 @@ def trace(
     """Show what a run did step by step; with --json or -o all of it: prompts, replies, code, outputs, tokens, seconds."""
     found = _about("trace", run_id=run)
     if output is not None:
+        from cellwright.notebook import write_atomically  # of no use to other commands
+
         try:
             write_atomically(
                 output, json.dumps(found, ensure_ascii=False, indent=1).encode("utf-8", "replace")

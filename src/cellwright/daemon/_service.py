@@ -23,6 +23,7 @@ import anyio.abc
 import cellwright
 from cellwright.assembly import open_engine
 from cellwright.audit import acting
+from cellwright.daemon._attention import recent_sessions, waiting_for_people
 from cellwright.daemon._connections import (
     ClientInput,
     ClientOutput,
@@ -266,6 +267,8 @@ class Daemon:
             "running": self._running(),
             "listeners": [listener.url for listener in self._listeners],
             "dangers": self._engine.settings.dangers,
+            "recent": recent_sessions(self._engine),
+            "waiting": waiting_for_people(self._engine),
         }
 
     def _running(self) -> int:

@@ -163,13 +163,17 @@ def _import_everything() -> None:
     """What they import when they need it, as far as it starts no thread: that would not be there in a fork."""
     import anyio._backends._asyncio  # noqa: F401
     import mcp  # noqa: F401
-    import typer.rich_utils  # noqa: F401
+    import pydantic  # noqa: F401  # what typer reads values with
 
-    import cellwright.cli._commands
     import cellwright.daemon.__main__
     import cellwright.daemon._service
     import cellwright.mcp.server
     import cellwright.plans.plan_files  # noqa: F401
+    from cellwright.cli._catalogue import COMMANDS
+    from cellwright.cli._commands import function_named
+
+    for command in COMMANDS:
+        function_named(command)
 
 
 if __name__ == "__main__":

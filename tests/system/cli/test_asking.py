@@ -177,8 +177,10 @@ def test_a_chat_is_one_conversation_that_lasts(shared: Place) -> None:
     assert {request.body["model"] for request in server.requests} == {"gpt-6.1-sol"}
     conversation = done.stderr.rpartition("--conversation ")[2].split("`")[0]
     listed = place.run("conversations").stdout.splitlines()
-    assert any(line.startswith(conversation) and "2 questions" in line for line in listed)
-    assert listed[0].endswith("2 questions  openai:gpt-6.1-sol  How many units?"), (
+    assert any(
+        line.startswith(conversation) and line.split()[3:5] == ["2", "openai:gpt-6.1-sol"] for line in listed
+    )
+    assert listed[1].endswith("  2          openai:gpt-6.1-sol  How many units?"), (
         "the one that was asked last"
     )
     assert json.loads(place.run("conversations", "--json").stdout)[0]["id"] == conversation

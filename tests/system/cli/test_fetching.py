@@ -27,5 +27,5 @@ def test_fetch_prints_the_page_and_log_what_was_asked(place: Place) -> None:
         assert "network_allow" in refused.stderr
         requests = json.loads(place.run("fetch", "--log", "--json").stdout)["requests"]
         assert [one["verdict"] for one in requests] == ["allowed", "allowed", "allowed", "refused"]
-        assert "elsewhere.example:80" in place.run("fetch", "--log").stdout.splitlines()[0]
+        assert "elsewhere.example:80" in place.run("fetch", "--log").stdout.splitlines()[1]
     assert place.run("fetch").returncode == 2

@@ -232,7 +232,7 @@ def test_the_version_and_help_need_no_daemon(place: Place) -> None:
         [sys.executable, "-m", "cellwright", "--version"], capture_output=True, text=True, check=True
     )
     assert as_module.stdout == version
-    helped = place.run("--help")
+    helped = place.run("help", "--all")
     for verb in (
         "new",
         "add",
@@ -249,13 +249,6 @@ def test_the_version_and_help_need_no_daemon(place: Place) -> None:
         assert verb in helped.stdout
     assert "--dialect" in place.run("mcp", "--help").stdout
     assert place.daemons() == []
-
-
-def test_shells_can_complete_the_verbs(place: Place) -> None:
-    place.environment["_TYPER_COMPLETE_ARGS"] = "cellwright ex"
-    place.environment["_CELLWRIGHT_COMPLETE"] = "complete_bash"
-    done = place.run()
-    assert {"exec", "export"} <= set(done.stdout.split())
 
 
 @pytest.mark.parametrize(
