@@ -95,8 +95,37 @@ class OutputGate:
 class PromptIOPubThread(IOPubThread):
     """The thread that sends; what is handed over by itself is sent at once, not after everything that waits.
 
-    So a flush has reached the socket when it returns, even if the next statement ends the process.
+    So a flush has reached the socket when it returns, even if the next statement ends the process. Messages that others
+    handed over wait apart: text is sent behind those that were there when it was taken from its stream.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._handed_over: deque[tuple[Any, ...]] = deque()
+        super().__init__(*args, **kwargs)
+
+    def send_multipart(self, *args: Any, **kwargs: Any) -> None:
+        """Send a message, by this thread."""
+        if threading.current_thread() is self.thread or not self.thread.is_alive():
+            self._really_send(*args, **kwargs)
+            return
+        with self.session.gate.lock:
+            self._handed_over.append((args, kwargs))
+        self.schedule(self._send_handed_over)
+
+    def take_handed_over(self) -> list[tuple[Any, ...]]:
+        """What waits to be sent, for ``send_taken``. Call with the gate's lock held."""
+        taken, self._handed_over = list(self._handed_over), deque()
+        return taken
+
+    def send_taken(self, taken: list[tuple[Any, ...]]) -> None:
+        """Send messages in the order in which they were handed over."""
+        for args, kwargs in taken:
+            self._really_send(*args, **kwargs)
+
+    def _send_handed_over(self) -> None:
+        with self.session.gate.lock:
+            taken = self.take_handed_over()
+        self.send_taken(taken)
 
     def schedule(self, f: Callable[[], Any]) -> None:
         if threading.current_thread() is self.thread:
@@ -229,11 +258,15 @@ class CappedOutStream(OutStream):
     def _flush_buffers(self) -> list[tuple[dict[str, Any], str]]:
         with self._gate.lock:
             self._account_for_pieces()
-            return [
+            # At one moment: a display flushes what was printed before it, so that all of this text came after what waits.
+            before = self.pub_thread.take_handed_over()
+            texts = [
                 (parent, text)
                 for parent, text in super()._flush_buffers()
                 if text and self._gate.budget(parent).admit_stream_message(self.name, text)
             ]
+        self.pub_thread.send_taken(before)
+        return texts
 
 
 class CappedSession(Session):

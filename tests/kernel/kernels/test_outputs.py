@@ -31,6 +31,22 @@ async def test_many_flushed_prints_all_arrive(kernel: Any, run_cell: Any, count:
     assert ran.account["dropped_bytes"] == ran.account["dropped_messages"] == 0
 
 
+async def test_what_is_displayed_arrives_before_what_is_printed_after_it(kernel: Any, run_cell: Any) -> None:
+    # The thread that sends is kept busy, and then sends the text by its clock before it looks at what waits.
+    code = """
+import sys, threading
+thread, begun, held = get_ipython().kernel.iopub_thread, threading.Event(), threading.Event()
+thread.io_loop.add_callback(lambda: (begun.set(), held.wait(), sys.stdout._flush()))
+begun.wait()
+display('shown first')
+print('printed next')
+held.set()
+"""
+    ran = await run_cell(kernel, code)
+    said = [kind for kind, content in ran.outputs]
+    assert said == ["display_data", "stream"], ran.outputs
+
+
 @pytest.mark.parametrize("count", MANY)
 async def test_many_displays_all_arrive(kernel: Any, run_cell: Any, count: int) -> None:
     ran = await run_cell(kernel, f"for i in range({count}): display(i)")

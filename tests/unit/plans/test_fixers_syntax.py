@@ -189,3 +189,17 @@ def mended(source: str) -> str:
     assert found.applies, found
     assert found.source is not None
     return found.source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "%timeit for i in range(3):\n    x = i\n",
+        "%timeit -n 3 f(\n    a,\n    b,\n)",
+        "%timeit\n    x = 1\n    y = 2",
+        "%%timeit -n 1 x = 3\n    for i in y:\n        pass",
+        "!ls |\n   wc",
+    ],
+)
+def test_lines_that_follow_a_magic_are_left_alone(source: str) -> None:
+    assert propose(Failure(source, "error", "SyntaxError", "invalid syntax")) is None

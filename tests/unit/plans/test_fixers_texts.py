@@ -38,6 +38,11 @@ def test_blanking_keeps_every_line_and_code_its_place(text: str) -> None:
         ("'''\n%no\n'''", "'''\n%no\n'''"),
         ("help?\nx != y", "\nx != y"),
         ("%%time\nx = 1", "\nx = 1"),
+        ("%timeit f(\n  a,\n)\nx", "\n\n\nx"),
+        ("x = %timeit -o f(\n  1)\ny", "x = None\n\ny"),
+        ("%timeit for a in b:\n\n    a\n    b\nc", "\n\n\n\nc"),
+        ("%%timeit\n    a\n  b\nc", "\n\n\nc"),
+        ("%time f(\nx = 1", "\nx = 1"),
         ("%%bash\nfor i", "\n"),
     ],
 )

@@ -32,6 +32,11 @@ _MAGIC = re.compile(
     r"(?P<indent>[ \t]*)(?P<target>[^\W\d]\w*[ \t]*=[ \t]*)?"
     r"(?P<magic>%{1,2}[^\W\d][^\r\n]*|!(?!=)[^\r\n]+|\?{1,2}[\w.*][^\r\n]*|[^\W\d][\w.]*\?{1,2}[ \t]*(?=[\r\n]|\Z))"
 )
+_LINE = re.compile(r"(?:\r\n|\r|\n)[^\r\n]*")
+# Each is looked at with all before it.
+_MOST_LINES = 40
+_INDENT = re.compile(r"[ \t]*")
+_DEEPER = re.compile(r"(?:(?:\r\n|\r|\n)[ \t]*(?=[\r\n]))*(?:\r\n|\r|\n)(?P<indent>[ \t]+)[^\s][^\r\n]*")
 _MARK = re.compile(
     r"(?P<string>\"\"\"|'''|\"|')|(?P<comment>\#[^\r\n]*)|(?P<joined>\\(?:\r\n|\r|\n))"
     r"|(?P<newline>\r\n|\r|\n)|(?P<open>[(\[{])|(?P<close>[)\]}])"
@@ -100,14 +105,45 @@ def _marked(text: str, at: int) -> Iterator[Region]:
 def _magic_at(text: str, at: int) -> Region | None:
     if text.startswith("%%", at) and not text[:at].strip():
         body = _PYTHON_BODIES.match(text, at)
-        return Region("magic", at, body.end() if body else len(text))
+        return Region("magic", at, _with_lines_of_its_own(text, at, body.end()) if body else len(text))
     magic = _MAGIC.match(text, at)
     if magic is None:
         return None
     end = magic.end()
     while text[end - 1 : end] == "\\" and (more := re.compile(r"(?:\r\n|\r|\n)[^\r\n]*").match(text, end)):
         end = more.end()
-    return Region("magic", at + len(magic["indent"]), end)
+    start = at + len(magic["indent"])
+    if magic["magic"].startswith("%"):
+        end = _closed(text, magic.start("magic"), end)
+    if magic["magic"].startswith(("%", "!")):
+        end = _with_lines_of_its_own(text, at, end)
+    return Region("magic", start, end)
+
+
+def _closed(text: str, start: int, end: int) -> int:
+    """Where the brackets close that a magic's line leaves open; its own end where they never do."""
+    name = re.compile(r"%+\w+").match(text, start)
+    begin = name.end() if name else start
+    closed = end
+    for _ in range(_MOST_LINES):
+        if not brackets(text[begin:closed])[0]:
+            return closed
+        if (more := _LINE.match(text, closed)) is None:
+            return end
+        closed = more.end()
+    return end
+
+
+def _with_lines_of_its_own(text: str, at: int, end: int) -> int:
+    """The end of the lines that follow a magic's line further to the right.
+
+    IPython gives the magic its line alone: what was meant by the others is not for a rule to say.
+    """
+    indent = _INDENT.match(text, at)
+    width = len(indent.group()) if indent else 0
+    while (more := _DEEPER.match(text, end)) is not None and len(more["indent"]) > width:
+        end = more.end()
+    return end
 
 
 def blanked(text: str) -> str:
