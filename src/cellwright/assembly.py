@@ -201,6 +201,7 @@ def engine_options(settings: Settings) -> EngineOptions:
     return EngineOptions(
         storage=settings.storage,
         root=settings.root,
+        notebook_dir=settings.root / settings.notebook_dir,
         project=settings.project,
         home=home,
         default_language=settings.default_language,

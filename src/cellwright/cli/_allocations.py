@@ -200,8 +200,18 @@ def _row(one: dict[str, Any]) -> tuple[object, ...]:
     if "cpus" in one:
         used, total = (one[field] / _EVERY_MB for field in ("memory_used_mb", "memory_mb"))
         load, memory = f"{one['load']:.1f} of {one['cpus']:g}", f"{used:.1f} of {total:.1f} GiB"
-    tier, job, detail = one.get("tier", "?"), one.get("job_id", "-"), one.get("detail", "")
+    tier, job = one.get("tier", "?"), one.get("job_id", "-")
+    detail = "; ".join(filter(None, [*map(_gpu, one.get("gpus", [])), one.get("detail")]))
     return one["host"], one["state"], kernels, load, memory, tier, job, detail
+
+
+def _gpu(gpu: dict[str, Any]) -> str:
+    """A GPU by its name, else its device, with its memory in use."""
+    called = gpu.get("name") or gpu["device"]
+    if "memory_mb" not in gpu:
+        return f"GPU {called}"
+    used, total = (gpu[field] / _EVERY_MB for field in ("memory_used_mb", "memory_mb"))
+    return f"GPU {called} {used:.1f} of {total:.1f} GiB"
 
 
 async def _waited(caller: Caller, host: str | None) -> dict[str, Any]:

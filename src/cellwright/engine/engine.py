@@ -202,7 +202,7 @@ class Engine:
         if there is not None:
             session = await self._enter_there(document, request)
         else:
-            target = (directory or self.options.root / "notebooks").absolute()
+            target = (directory or self.options.notebook_dir).absolute()
             path = await new_file(target, problem, document)
             async with _made_for_a_session(path):
                 session = await self._enter(path, document, request)

@@ -47,7 +47,9 @@ class EngineOptions:
 
     storage: Path
     root: Path
-    """Where new notebooks go, into its folder ``notebooks``."""
+    """Where one works who names no directory."""
+    notebook_dir: Path
+    """Where new notebooks go."""
     project: Path | None
     home: Path
     """The user's home, which no session may see as a whole."""

@@ -161,6 +161,15 @@ class KernelStatus(msgspec.Struct, frozen=True):
     """What its code waits to be answered."""
 
 
+class GpuUse(msgspec.Struct, frozen=True):
+    """A GPU that sessions may use, and its memory as far as the driver tells."""
+
+    device: str
+    name: str = ""
+    memory_used: int | None = None
+    memory_bytes: int | None = None
+
+
 class Resources(msgspec.Struct, frozen=True):
     """What a host has, and how much of it is in use."""
 
@@ -172,6 +181,8 @@ class Resources(msgspec.Struct, frozen=True):
     memory_used: int
     tier: Tier | None = None
     """How strongly kernels are confined there; None while no kernel was started."""
+    gpus: tuple[GpuUse, ...] = ()
+    """Those that sessions may use; none where there are none, or nobody has looked yet."""
 
 
 class Attached(msgspec.Struct, frozen=True):

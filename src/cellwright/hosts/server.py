@@ -24,6 +24,7 @@ import cellwright
 from cellwright.errors import CellwrightError, HostError, LimitReached
 from cellwright.hosts import _cell_queue, protocol
 from cellwright.hosts._event_log import Cursor, EventLog
+from cellwright.hosts._gpu_use import GpuWatch
 from cellwright.hosts._runner import KernelRunner
 from cellwright.hosts.connection import FrameReader, frame
 from cellwright.hosts.kernels import Ending, Kernels
@@ -198,6 +199,7 @@ class Host:
         self._cache = cache
         self._options: protocol.HostOptions | None = None
         self._session_memory: int | None = None
+        self._gpus = GpuWatch(self._gpu_choice)
         self._engine: Attachment | None = None
         self._last_needed = time.monotonic()
         self._short_looks = 0
@@ -322,7 +324,7 @@ class Host:
             case protocol.Acknowledge(seq):
                 self._log.forget(seq, keep=connection.cursor)
             case protocol.Status():
-                result = self._attached()
+                result = self._attached(await self._gpus.seen(self._tasks))
             case protocol.Ping():
                 pass
             case protocol.Stop():
@@ -383,7 +385,7 @@ class Host:
         self._tasks.start_soon(self._warm_up, request.environment, self._options)
         return self._attached()
 
-    def _attached(self) -> protocol.Attached:
+    def _attached(self, gpus: tuple[protocol.GpuUse, ...] = ()) -> protocol.Attached:
         kernels = tuple(runner.status() for runner in self._kernels)
         return protocol.Attached(
             incarnation=self.incarnation,
@@ -392,7 +394,7 @@ class Host:
             version=cellwright.__version__,
             protocol=protocol.PROTOCOL_VERSION,
             kernels=kernels,
-            resources=resources(os.environ, kernels, self._launchers.tier),
+            resources=resources(os.environ, kernels, self._launchers.tier, gpus),
         )
 
     async def _warm_up(self, environment: Mapping[str, str], options: protocol.HostOptions) -> None:
@@ -412,6 +414,11 @@ class Host:
         if self._options is None:
             raise HostError("No engine has attached to this host yet", hint="Attach first")
         return self._options
+
+    def _gpu_choice(self) -> str:
+        """The setting ``gpus``; code that nothing confines uses what there is."""
+        policy = self._options.policy if self._options is not None else None
+        return policy.gpus if policy is not None else "auto"
 
     def _with_own_memory(self, options: protocol.HostOptions) -> protocol.HostOptions:
         return msgspec.structs.replace(options, policy=self._under_own_memory(options.policy))
@@ -594,7 +601,10 @@ _MIB = 1024 * 1024
 
 
 def resources(
-    environment: Mapping[str, str], kernels: tuple[KernelStatus, ...], tier: Tier | None
+    environment: Mapping[str, str],
+    kernels: tuple[KernelStatus, ...],
+    tier: Tier | None,
+    gpus: tuple[protocol.GpuUse, ...] = (),
 ) -> Resources:
     """What there is: in a job of SLURM's the job's share, else the whole machine."""
     node, cpus = socket.gethostname(), float(len(os.sched_getaffinity(0)))
@@ -603,6 +613,6 @@ def resources(
     if megabytes.isdigit():
         own = int(environment.get("SLURM_CPUS_ON_NODE", "") or cpus)
         used = sum(kernel.memory_bytes for kernel in kernels)
-        return Resources(node, float(own), load, int(megabytes) * _MIB, used, tier)
+        return Resources(node, float(own), load, int(megabytes) * _MIB, used, tier, gpus)
     memory = psutil.virtual_memory()
-    return Resources(node, cpus, load, memory.total, memory.total - memory.available, tier)
+    return Resources(node, cpus, load, memory.total, memory.total - memory.available, tier, gpus)

@@ -140,7 +140,7 @@ class Call:
     @property
     def notebooks(self) -> Path:
         """Where the caller's new notebooks go."""
-        return self.root / "notebooks"
+        return self.root / self.engine.settings.notebook_dir
 
     def path(self, named: str) -> Path:
         """A path that the caller names, inside of the directories that the settings allow, else of its own.

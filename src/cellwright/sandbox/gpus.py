@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NO_GPUS", "Gpus", "find_gpus", "gpu_memory", "show_gpus"]
+__all__ = ["NO_GPUS", "GpuMemory", "Gpus", "find_gpus", "gpu_memory", "show_gpus"]
 
 _DRIVER_S = 10.0
 
@@ -63,6 +63,21 @@ class Gpus:
 NO_GPUS = Gpus()
 
 
+@dataclass(frozen=True, slots=True)
+class GpuMemory:
+    """What a driver tells of one GPU."""
+
+    device: str
+    name: str
+    """Empty where the driver does not say."""
+    used_mib: int
+    total_mib: int
+
+    def __str__(self) -> str:
+        use = f"{self.used_mib:,} MiB of {self.total_mib:,} MiB in use"
+        return f"{self.name}, {use}" if self.name else use
+
+
 def find_gpus(choice: str, environment: Mapping[str, str], *, root: str = "/") -> Gpus:
     """The GPUs that ``choice`` (``auto``, ``off`` or numbers such as ``0,2``) and the variables of a job leave.
 
@@ -86,21 +101,20 @@ def find_gpus(choice: str, environment: Mapping[str, str], *, root: str = "/") -
     )
 
 
-def gpu_memory(gpus: Gpus, *, root: str = "/") -> dict[str, str]:
+def gpu_memory(gpus: Gpus, *, root: str = "/") -> dict[str, GpuMemory]:
     """What the drivers tell of each GPU and its memory in use, by its device; nothing of one whose driver does not tell.
 
     Starts NVIDIA's own program where it is installed. Blocking.
     """
-    told = {}
+    told: dict[str, GpuMemory] = {}
     numbers = [name for name in gpus.names if _NVIDIA.fullmatch(Path(name).name)]
     if numbers and (program := shutil.which("nvidia-smi")) is not None:
         for line in _said_by(
-            [program, "--query-gpu=index,name,memory.used,memory.total", "--format=csv,noheader"]
+            [program, "--query-gpu=index,name,memory.used,memory.total", "--format=csv,noheader,nounits"]
         ):
-            number, _, rest = line.partition(", ")
-            if (device := f"/dev/nvidia{number}") in numbers:
-                name, _, memory = rest.partition(", ")
-                told[device] = f"{name}, {memory.replace(', ', ' of ')} in use"
+            number, *name, in_use, of_all = line.split(", ")
+            if (device := f"/dev/nvidia{number}") in numbers and in_use.isdecimal() and of_all.isdecimal():
+                told[device] = GpuMemory(device, ", ".join(name), int(in_use), int(of_all))
     for device in gpus.names:
         about = Path(root, "sys/class/drm", Path(device).name, "device")
         try:
@@ -109,7 +123,7 @@ def gpu_memory(gpus: Gpus, *, root: str = "/") -> dict[str, str]:
             )
         except (OSError, ValueError):
             continue
-        told[device] = f"{used:,} MiB of {total:,} MiB in use"
+        told[device] = GpuMemory(device, "", used, total)
     return told
 
 

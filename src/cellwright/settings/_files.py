@@ -134,10 +134,12 @@ def _project_file(directory: Path) -> Path | None:
 
 def _project_settings(path: Path) -> SettingsFile:
     file = _without_the_users(_read_toml(path))
-    for name in ("root", "roots"):
+    for name in ("root", "roots", "notebook_dir"):
         value = file.values.get(name, ())
         wanted = [value] if isinstance(value, str) else value
-        outside = [one for one in wanted if not Path(one).resolve().is_relative_to(path.parent.resolve())]
+        outside = [
+            one for one in wanted if not (path.parent / one).resolve().is_relative_to(path.parent.resolve())
+        ]
         if outside:
             del file.values[name]
             file.refused[name] = (

@@ -39,6 +39,7 @@ _JLAB_NAMES = {
         "slurm_qos",
         "slurm_constraint",
         "slurm_modules",
+        "notebook_dir",
     )
 }
 """What jlab-mcp's variables mean here."""

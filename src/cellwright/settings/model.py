@@ -280,7 +280,10 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     model_config = SettingsConfigDict(env_prefix="CELLWRIGHT_", frozen=True, extra="forbid")
 
     root: Path = Field(default_factory=Path.cwd)
-    """The directory under which new notebooks are put, in ``notebooks/``."""
+    """The directory under which new notebooks are put, in ``notebook_dir``."""
+
+    notebook_dir: Path = Path("notebooks")
+    """The folder of new notebooks, from where a client works, else from ``root``."""
 
     roots: tuple[Path, ...] = ()
     """The directories in which clients may name files; ``root`` alone where none is given."""

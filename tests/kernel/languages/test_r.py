@@ -9,12 +9,12 @@ import pytest
 from cellwright import Engine
 from tests.conftest import Require
 from tests.support.languages.speech import R_KERNELSPEC
-from tests.waiting import LIMIT_S
+from tests.waiting import LIMIT_S, fail_after
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_code_that_asks_for_input_gets_an_empty_line_and_is_told(
+async def test_code_that_asks_for_input_is_answered_or_gets_an_empty_line_and_is_told(
     engine: Engine, tmp_path: Path, require: Require
 ) -> None:
     require("the R kernel", R_KERNELSPEC.exists(), "apt install r-cran-irkernel")
@@ -24,4 +24,12 @@ async def test_code_that_asks_for_input_gets_an_empty_line_and_is_told(
 
     assert execution.ok, execution.reason
     assert "[]" in execution.text
-    assert "Nobody can be asked" in execution.text
+    assert "nobody answered" in execution.text
+    with session.questions.attended():
+        execution = await session.execute(cell.id, timeout_s=LIMIT_S)
+        with fail_after():
+            while (question := session.questions.current) is None:
+                await session.questions.change()
+            await session.questions.answer(question, "Ada")
+            await execution.wait()
+    assert "[Ada]" in execution.text

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from mcp import Client
@@ -14,11 +15,13 @@ from mcp.types import CallToolResult, TextContent
 
 from cellwright import Engine
 from cellwright.engine.providers import HostInfo
-from cellwright.hosts.protocol import Resources
+from cellwright.hosts.protocol import GpuUse, Resources
 from cellwright.mcp import McpServer
 from tests.kernel.mcp.conftest import PACE, ask, connected, images_of, read, refused, running
 
 pytestmark = pytest.mark.anyio
+
+H200 = GpuUse("/dev/nvidia2", "NVIDIA H200", 2 << 20, 143_771 << 20)
 
 JLAB = {
     "start_new_notebook", "start_notebook", "restore_notebook", "execute_code", "run_cell", "edit_cell", "add_markdown", "edit_markdown",
@@ -81,21 +84,37 @@ async def test_a_workflow_of_jlab_mcp(engine: Engine, monkeypatch: pytest.Monkey
         restored = await read(client, "restore_notebook", notebook_path=started["notebook_path"])
         assert json.loads(restored.partition("\n")[0])["session_id"] == session
         assert "30" in await read(client, "execute_code", session_id=session, code="x")
-        # What the host tells, be it this machine's or an allocation's.
-        (host,) = [one for one in await engine.hosts.list() if one.name == "local"]
-        assert host.resources is not None
-        assert (started["job_id"], started["hostname"]) == ("local", host.resources.node)
-        allocation = replace(
-            host, name="slurm:gpu-1", job_id=4711, resources=Resources("node7", 8, 1.5, 2**33, 2**30)
-        )
-        monkeypatch.setattr("cellwright.mcp.dialects.jlab._host_of", found(allocation))
-        there = await ask(client, "start_notebook", notebook_path=started["notebook_path"])
-        assert (there["job_id"], there["hostname"]) == ("4711", "node7")
-        resources = await ask(client, "check_resources")
-        assert (resources["job_id"], resources["cpu"]["count"]) == ("4711", 8)
-        assert (resources["memory"]["total_mb"], resources["memory"]["percent_used"]) == (8192, 12.5)
-        status = json.loads((await client.read_resource("jlab-mcp://server/status")).contents[0].text)  # type: ignore[union-attr]
-        assert status["server"] == {"job_id": "4711", "hostname": "node7", "healthy": True}
+        await _tells_what_the_host_is(engine, client, monkeypatch, started)
+
+
+async def _tells_what_the_host_is(
+    engine: Engine, client: Client, monkeypatch: pytest.MonkeyPatch, started: dict[str, Any]
+) -> None:
+    """The job, the machine and its resources, be the host this machine's or an allocation's."""
+    (host,) = [one for one in await engine.hosts.list() if one.name == "local"]
+    assert host.resources is not None
+    assert (started["job_id"], started["hostname"]) == ("local", host.resources.node)
+    allocation = replace(
+        host,
+        name="slurm:gpu-1",
+        job_id=4711,
+        resources=Resources("node7", 8, 1.5, 2**33, 2**30, gpus=(H200, GpuUse("/dev/nvidia3"))),
+    )
+    monkeypatch.setattr("cellwright.mcp.dialects.jlab._host_of", found(allocation))
+    there = await ask(client, "start_notebook", notebook_path=started["notebook_path"])
+    assert (there["job_id"], there["hostname"]) == ("4711", "node7")
+    resources = await ask(client, "check_resources")
+    assert (resources["job_id"], resources["cpu"]["count"]) == ("4711", 8)
+    assert (resources["memory"]["total_mb"], resources["memory"]["percent_used"]) == (8192, 12.5)
+    status = json.loads((await client.read_resource("jlab-mcp://server/status")).contents[0].text)  # type: ignore[union-attr]
+    assert resources["gpu"] == [
+        {"index": "0", "name": "NVIDIA H200", "memory.used": "2", "memory.total": "143771"},
+        {"index": "1", "name": "/dev/nvidia3"},
+    ]
+    told = {"job_id": "4711", "hostname": "node7"}
+    has = {name: value for name, value in resources.items() if name not in told}
+    assert there["resources"] == has
+    assert status["server"] == {**told, "resources": has, "healthy": True}
 
 
 def found(host: HostInfo) -> Callable[..., Awaitable[HostInfo]]:

@@ -238,6 +238,7 @@ def test_variables_of_jlab_mcp_are_weaker_than_our_own_and_unknown_ones_are_told
         "SLURM_PARTITION": "gpu",
         "SLURM_CPUS": "8",
         "SLURM_MODULES": "cuda",
+        "NOTEBOOK_DIR": "experiments",
         "PORTS": "1",
     }
     for name, value in said.items():
@@ -246,6 +247,7 @@ def test_variables_of_jlab_mcp_are_weaker_than_our_own_and_unknown_ones_are_told
     settings = load_settings(tmp_path)
     assert (settings.run_mode, settings.slurm_partition, settings.slurm_cpus) == ("local", "big", 8)
     assert settings.slurm_modules == ("cuda",)
+    assert settings.notebook_dir == Path("experiments")
     assert "JLAB_MCP_PORTS" in [problem.where for problem in examine_settings(tmp_path)]
     monkeypatch.setenv("JLAB_MCP_SLURM_CPUS", "many")
     with pytest.raises(SettingsRefused, match="JLAB_MCP_SLURM_CPUS"):

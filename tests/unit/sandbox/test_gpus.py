@@ -132,15 +132,13 @@ def test_a_session_can_do_without_them() -> None:
 def test_memory_in_use_is_told_where_the_driver_does(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = machine / "bin" / "nvidia-smi"
     program.parent.mkdir()
-    program.write_text(
-        "#!/bin/sh\necho '0, NVIDIA H200, 1 MiB, 5 MiB'; echo '2, NVIDIA H200, 3 MiB, 9 MiB'\n"
-    )
+    program.write_text("#!/bin/sh\necho '0, NVIDIA H200, 1, 5'; echo '2, NVIDIA H200, 3, 9'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent))
     for name, size in (("used", 7 << 20), ("total", 2000 << 20)):
         (machine / f"sys/devices/pci128/mem_info_vram_{name}").write_text(f"{size}\n")
     found = find_gpus("auto", {"CUDA_VISIBLE_DEVICES": "2"}, root=str(machine))
-    assert gpu_memory(found, root=str(machine)) == {
+    assert {name: str(told) for name, told in gpu_memory(found, root=str(machine)).items()} == {
         "/dev/nvidia2": "NVIDIA H200, 3 MiB of 9 MiB in use",
         "/dev/dri/renderD128": "7 MiB of 2,000 MiB in use",
     }

@@ -78,7 +78,7 @@ async def restore_notebook(call: Call, args: StartExisting) -> Reply:
 
 
 async def _started(engine: Engine, session: Session) -> dict[str, Any]:
-    where = _job(await _host_of(engine, session))
+    where = _whereabouts(await _host_of(engine, session))
     return {"session_id": session.id, "notebook_path": str(session.path), **where}
 
 
@@ -95,6 +95,13 @@ def _job(host: HostInfo | None) -> dict[str, str]:
     job_id = str(host.job_id) if host is not None and host.job_id is not None else LOCAL
     node = host.resources.node if host is not None and host.resources is not None else socket.gethostname()
     return {"job_id": job_id, "hostname": node}
+
+
+def _whereabouts(host: HostInfo | None) -> dict[str, Any]:
+    """The job and the machine, and what an allocation has and uses."""
+    if host is None or host.job_id is None or host.resources is None:
+        return _job(host)
+    return {**_job(host), "resources": _resources(host.resources)}
 
 
 class ExecuteCode(Arguments):
@@ -234,7 +241,7 @@ async def check_resources(call: Call, _: Nothing) -> Reply:
     """CPU, memory and GPU use of the machine or allocation that kernels run on."""
     host = await _host_of(call.engine, None)
     if host is not None and host.job_id is not None and host.resources is not None:
-        return data_reply(_allocation(host, host.resources), call)
+        return data_reply({**_job(host), **_resources(host.resources)}, call)
     memory = psutil.virtual_memory()
     load = psutil.getloadavg()
     megabyte = 1024 * 1024
@@ -251,11 +258,10 @@ async def check_resources(call: Call, _: Nothing) -> Reply:
     return data_reply(found, call)
 
 
-def _allocation(host: HostInfo, has: Resources) -> dict[str, Any]:
+def _resources(has: Resources) -> dict[str, Any]:
     """The same of an allocation, as its host tells it."""
     megabyte = 1024 * 1024
     return {
-        **_job(host),
         "cpu": {"count": has.cpus, "load_1m": has.load},
         "memory": {
             "total_mb": has.memory_bytes // megabyte,
@@ -263,8 +269,27 @@ def _allocation(host: HostInfo, has: Resources) -> dict[str, Any]:
             "available_mb": (has.memory_bytes - has.memory_used) // megabyte,
             "percent_used": round(100 * has.memory_used / max(has.memory_bytes, 1), 1),
         },
-        "gpu": {"error": "The allocation's host does not tell of GPUs"},
+        "gpu": _gpus_of(has),
     }
+
+
+def _gpus_of(has: Resources) -> Any:
+    """The GPUs of an allocation, numbered as code in it sees them."""
+    if not has.gpus:
+        return {"error": "The allocation has no GPU"}
+    megabyte = 1024 * 1024
+    return [
+        {"index": str(index), "name": gpu.name or gpu.device}
+        | (
+            {
+                "memory.used": str(gpu.memory_used // megabyte),
+                "memory.total": str(gpu.memory_bytes // megabyte),
+            }
+            if gpu.memory_used is not None and gpu.memory_bytes is not None
+            else {}
+        )
+        for index, gpu in enumerate(has.gpus)
+    ]
 
 
 async def _gpus() -> Any:
@@ -286,7 +311,7 @@ async def status(engine: Engine) -> dict[str, Any]:
     listed = {
         session.id: {"kernel_id": session.id, "notebook_path": str(session.path)} for session in sessions
     }
-    server = {**_job(await _host_of(engine, None)), "healthy": True}
+    server = {**_whereabouts(await _host_of(engine, None)), "healthy": True}
     return {"server": server, "active_sessions": len(sessions), "sessions": listed}
 
 

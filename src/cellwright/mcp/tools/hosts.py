@@ -15,6 +15,7 @@ from cellwright.engine.host_actions import (
     wait_for_host,
 )
 from cellwright.engine.providers import HostInfo, ShapeRequest
+from cellwright.hosts.protocol import GpuUse
 from cellwright.mcp._arguments import Arguments, WaitMs
 from cellwright.mcp._tool_names import in_calls
 from cellwright.mcp._waits import done_with_progress
@@ -110,6 +111,16 @@ def about_host(info: HostInfo) -> dict[str, Any]:
             "memory_used_mb": resources.memory_used >> 20,
             "tier": resources.tier,
         }
+        if resources.gpus:
+            about["gpus"] = [_about_gpu(gpu) for gpu in resources.gpus]
+    return {key: value for key, value in about.items() if value is not None}
+
+
+def _about_gpu(gpu: GpuUse) -> dict[str, Any]:
+    """A GPU with its memory in use, as far as its driver tells."""
+    about: dict[str, Any] = {"device": gpu.device, "name": gpu.name or None}
+    if gpu.memory_used is not None and gpu.memory_bytes is not None:
+        about |= {"memory_mb": gpu.memory_bytes >> 20, "memory_used_mb": gpu.memory_used >> 20}
     return {key: value for key, value in about.items() if value is not None}
 
 
