@@ -8,6 +8,8 @@ ENV_STAMP := $(VENV)/.stamp-dev
 BENCH_STAMP := $(VENV)/.stamp-bench
 SERVERS := $(VENV)/servers
 SERVERS_STAMP := $(VENV)/.stamp-servers
+SITE := $(VENV)/site
+SITE_STAMP := $(VENV)/.stamp-site
 # `make clean test PYTHON=python3.12` chooses the interpreter; otherwise the newest of these that can make a venv.
 PYTHON ?=
 PYTHONS := $(or $(PYTHON),python3.13 python3.12 python3.11 python3)
@@ -26,7 +28,7 @@ unexport PYTHONHOME
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-matrix bench lint metrics docs lock version release clean
+.PHONY: help demo check test test-matrix bench lint metrics docs site lock version release clean
 
 help: ## Print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -35,7 +37,7 @@ demo: $(ENV_STAMP) ## Show what Cellwright does, in a minute
 	$(BIN)/python examples/demo.py
 
 # Everything a test of any lane needs.
-TESTED := $(ENV_STAMP) $(SERVERS_STAMP)
+TESTED := $(ENV_STAMP) $(SERVERS_STAMP) $(SITE_STAMP)
 
 check: $(ENV_STAMP) ## Run the tests that start no process, in less than a minute
 	$(BIN)/python -m tests.lanes --lane unit
@@ -70,7 +72,10 @@ metrics: ## Print how the source reads, in numbers
 	python3 scripts/metrics.py
 
 docs: $(ENV_STAMP) ## Run every example of the README, the guides and examples/, and check the links
-	$(BIN)/python -m pytest tests/system/project/test_docs.py $(ARGS)
+	$(BIN)/python -m pytest tests/system/project/test_docs.py tests/unit/project/test_pages.py $(ARGS)
+
+site: $(ENV_STAMP) $(SITE_STAMP) ## Build the documentation site into build/site, with a search that needs no server
+	$(BIN)/python scripts/site.py
 
 # What stands in the environment: --no-config keeps a mirror of one machine out of the files.
 LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
@@ -83,6 +88,7 @@ lock: $(UV) ## Resolve pyproject.toml into requirements/ again (UPGRADE=--upgrad
 	$(LOCK) pyproject.toml -c requirements/dev.txt -o requirements/base.txt
 	$(LOCK) pyproject.toml --all-extras -c requirements/dev.txt -o requirements/all.txt
 	$(LOCK) --group servers -o requirements/servers.txt
+	$(LOCK) --group site -o requirements/site.txt
 	echo uv | $(LOCK) - -c requirements/dev.txt -o requirements/tools.txt
 
 version: $(ENV_STAMP) ## Write VERSION=1.2.3 everywhere, and give the changelog its section
@@ -136,4 +142,10 @@ $(BENCH_STAMP): requirements/bench.txt $(ENV_STAMP)
 $(SERVERS_STAMP): requirements/servers.txt | $(UV)
 	$(UV) venv --quiet --clear --python $(BIN)/python $(SERVERS)
 	$(UV) pip sync --quiet --python $(SERVERS)/bin/python --require-hashes --compile-bytecode requirements/servers.txt
+	@touch $@
+
+# The site's generator brings a Markdown and a template engine of its own versions: not beside our packages either.
+$(SITE_STAMP): requirements/site.txt | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(SITE)
+	$(UV) pip sync --quiet --python $(SITE)/bin/python --require-hashes --compile-bytecode requirements/site.txt
 	@touch $@

@@ -1,0 +1,234 @@
+"""The pages of the reference that the code itself writes: commands, MCP tools, settings, the library's calls.
+
+They are made with the site and kept nowhere, so that none can be out of date. Pages written by hand stand beside them
+and say what no signature does.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic_core import PydanticUndefined
+from typer.main import get_command
+
+import cellwright
+from cellwright.cli._commands import app
+from cellwright.settings import Settings
+
+SRC = Path(__file__).parents[1] / "src" / "cellwright"
+MADE = "Made from the code, with the site. "
+
+
+def reference_pages() -> dict[str, str]:
+    """Markdown by its place in the site."""
+    pages = {
+        "commands": commands(),
+        "tools": tools(),
+        "settings": settings(),
+        "library": library(),
+    }
+    return {f"reference/generated/{name}.md": text for name, text in pages.items()}
+
+
+def _cell(text: Any) -> str:
+    """Text as it may stand in a table."""
+    one_line = " ".join(str(text).replace("``", "`").split())
+    return re.sub(r"(?<!\\)\|", r"\\|", one_line).replace("<", "&lt;")
+
+
+def _code(text: Any) -> str:
+    return "`" + re.sub(r"(?<!\\)\|", r"\\|", str(text)) + "`"
+
+
+def commands() -> str:
+    parts = [
+        "# All commands and options\n",
+        MADE
+        + "[Command line](../command-line.md) says what belongs together, and what exit codes mean. Every command "
+        "takes `--help`.",
+    ]
+    for name, command in _commands("cellwright", get_command(app)):
+        parts += [
+            f"\n## `{name}`\n",
+            (command.help or "").strip().replace("<", "&lt;"),
+            *_options(name, command),
+        ]
+    return "\n".join(parts) + "\n"
+
+
+def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    inner = getattr(command, "commands", None)
+    if inner is None or name.count(" ") > 2:
+        yield name, command
+        return
+    for word, each in inner.items():
+        if not each.hidden:
+            yield from _commands(f"{name} {word}", each)
+
+
+def _options(name: str, command: Any) -> list[str]:
+    context = typer.Context(command, info_name=name)
+    records = [parameter.get_help_record(context) for parameter in command.params if not parameter.hidden]
+    rows = [f"| {_code(names)} | {_cell(text)} |" for names, text in filter(None, records)]
+    return ["", "| argument or option | meaning |", "|---|---|", *rows] if rows else []
+
+
+def tools() -> str:
+    """From the record that answers `tools/list` before the server has started, which a test holds against the server."""
+    record = json.loads((SRC / "daemon" / "greetings.json").read_text())
+    native = record["tools"][""]
+    parts = [
+        "# All MCP tools and arguments\n",
+        MADE
+        + "[MCP](../mcp.md) says what tools have in common, what replies look like, and how the tools of other "
+        "systems are offered under their own names.",
+    ]
+    for group, names in native["sets"].items():
+        parts += [f"\n## Toolset `{group}`"]
+        for name in names:
+            tool = native["definitions"][name]["tool"]
+            parts += [
+                f"\n### `{name}`\n",
+                tool["description"].replace("<", "&lt;"),
+                *_arguments(tool["inputSchema"]),
+            ]
+    parts += ["\n## Resources\n", "| address | holds |", "|---|---|"]
+    for template in record["resources/templates/list"][""]:
+        parts.append(f"| `{template['uriTemplate']}` | {_cell(template['description'])} |")
+    parts += ["\n## Prompts\n", "| prompt | arguments | asks to |", "|---|---|---|"]
+    for prompt in record["prompts/list"][""]:
+        given = ", ".join(f"`{argument['name']}`" for argument in prompt["arguments"])
+        parts.append(f"| `{prompt['name']}` | {given} | {_cell(prompt['description'])} |")
+    return "\n".join(parts) + "\n"
+
+
+def _arguments(schema: dict[str, Any]) -> list[str]:
+    properties = schema.get("properties", {})
+    required = schema.get("required", ())
+    rows = [
+        f"| `{name}`{' (required)' if name in required else ''} | {_code(_type_of(about))} "
+        f"| {_cell(about.get('description', ''))}{_default(about)} |"
+        for name, about in properties.items()
+    ]
+    return ["", "| argument | type | meaning |", "|---|---|---|", *rows] if rows else []
+
+
+def _type_of(about: dict[str, Any]) -> str:
+    if "enum" in about:
+        return " | ".join(map(str, about["enum"]))
+    if "anyOf" in about:
+        return " | ".join(dict.fromkeys(_type_of(one) for one in about["anyOf"]))
+    if about.get("type") == "array":
+        return f"{_type_of(about.get('items', {}))}[]"
+    if "$ref" in about:
+        return about["$ref"].rpartition("/")[2]
+    found = about.get("type", "any")
+    return " | ".join(found) if isinstance(found, list) else str(found)
+
+
+def _default(about: dict[str, Any]) -> str:
+    return f" Default: {_code(json.dumps(about['default']))}." if "default" in about else ""
+
+
+def settings() -> str:
+    described = dict(_described(ast.parse((SRC / "settings" / "model.py").read_text())))
+    rows = [
+        f"| `{name}` | {_code(_type_name(field.annotation))} | {_default_of(field)} | {_cell(described.get(name, ''))} |"
+        for name, field in sorted(Settings.model_fields.items())
+    ]
+    return "\n".join([
+        "# All settings\n",
+        MADE + "[Settings](../settings.md) says where a value can be given, and which belong together. A setting "
+        "`name` is also the variable `CELLWRIGHT_NAME`.\n",
+        "| setting | type | default | meaning |",
+        "|---|---|---|---|",
+        *rows,
+    ]) + "\n"  # fmt: skip
+
+
+def _described(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Each field of the settings with the text below it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for line, after in zip(node.body, node.body[1:], strict=False):
+                if (
+                    isinstance(line, ast.AnnAssign)
+                    and isinstance(line.target, ast.Name)
+                    and isinstance(after, ast.Expr)
+                    and isinstance(after.value, ast.Constant)
+                ):
+                    yield line.target.id, str(after.value.value)
+
+
+def _type_name(annotation: Any) -> str:
+    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    return re.sub(r"\b(?:typing|pathlib|collections\.abc|cellwright[\w.]*)\.", "", text).replace(
+        "NoneType", "None"
+    )
+
+
+def _default_of(field: Any) -> str:
+    if field.default_factory is not None:
+        return "found at start"
+    if field.default is PydanticUndefined:
+        return "required"
+    return "none" if field.default is None else _code(field.default)
+
+
+def library() -> str:
+    parts = [
+        "# All calls of the library\n",
+        MADE
+        + "[Library](../library.md) says which call is for what, with examples. Everything here comes from "
+        "`import cellwright`.",
+    ]
+    for name in cellwright.__all__:
+        thing = getattr(cellwright, name)
+        if inspect.isclass(thing):
+            parts += _class(name, thing)
+        else:
+            parts += [f"\n## `{name}`\n", *_call(name, thing)]
+    return "\n".join(parts) + "\n"
+
+
+def _class(name: str, cls: type) -> list[str]:
+    parts = [f"\n## `{name}`\n", _prose(cls)]
+    if name == "Settings":  # it has a page of its own
+        return parts
+    for each, member in inspect.getmembers(cls):
+        if each.startswith("_") or each in vars(BaseException):
+            continue
+        if inspect.isfunction(member):
+            parts += [f"\n### `{name}.{each}`\n", *_call(each, member)]
+        elif isinstance(member, property) and member.__doc__:
+            parts += [f"\n### `{name}.{each}`\n", _prose(member)]
+    return parts
+
+
+def _call(name: str, function: Any) -> list[str]:
+    signature = (
+        str(inspect.signature(function)).replace("'", "").replace("(self, ", "(").replace("(self)", "()")
+    )
+    begun = "await " if inspect.iscoroutinefunction(function) else ""
+    return [f"```python no-run\n{begun}{name}{signature}\n```\n", _prose(function)]
+
+
+def _prose(thing: Any) -> str:
+    """A docstring as Markdown."""
+    text = inspect.getdoc(thing) or ""
+    if isinstance(thing, type) and text.startswith(f"{thing.__name__}("):
+        return ""
+    text = re.sub(r"^(Raises|Args|Returns|Yields):\n((?: +.*\n?|\n)*)", _block, text, flags=re.MULTILINE)
+    return text.replace("``", "`").replace("<", "&lt;").strip()
+
+
+def _block(match: re.Match[str]) -> str:
+    lines = re.sub(r"^ {4}(\w+): ", r"- `\1`: ", match[2], flags=re.MULTILINE)
+    return f"{match[1]}:\n\n{inspect.cleandoc(lines)}\n"

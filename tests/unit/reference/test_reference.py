@@ -1,0 +1,62 @@
+"""What the reference by hand names is what the code has, and the pages that the code writes are whole."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cellwright.settings import Settings
+from scripts.reference_pages import reference_pages
+
+ROOT = Path(__file__).parents[3]
+REFERENCE = ROOT / "docs" / "reference"
+NO_EVENTS = re.compile(r"^notebook\.(?:ipynb|py|md|html|json|cells|metadata|ts|typ)$")
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    return {place.rpartition("/")[2]: text for place, text in reference_pages().items()}
+
+
+def _headings(text: str, level: str) -> list[str]:
+    return re.findall(rf"^{level} `([^`]+)`$", text, re.MULTILINE)
+
+
+def test_every_tool_is_made_and_named_by_hand(made: dict[str, str]) -> None:
+    tools = _headings(made["tools.md"], "###")
+    assert {"notebook_create", "cell_add_and_run", "ask"} <= set(tools)
+    by_hand = (REFERENCE / "mcp.md").read_text()
+    assert not [tool for tool in tools if f"`{tool}`" not in by_hand]
+    assert "| `session_id` (required) | `string` |" in made["tools.md"]
+
+
+def test_every_command_is_made_and_named_by_hand(made: dict[str, str]) -> None:
+    commands = _headings(made["commands.md"], "##")
+    assert {"cellwright new", "cellwright daemon start", "cellwright files read"} <= set(commands)
+    assert "| `--timeout" in made["commands.md"]
+    by_hand = (REFERENCE / "command-line.md").read_text()
+    words = {command.rsplit(" ", 1)[-1] for command in commands}
+    assert not [word for word in sorted(words) if not re.search(rf"\b{word}\b", by_hand)]
+
+
+def test_every_setting_is_made_with_its_meaning(made: dict[str, str]) -> None:
+    rows = {row[1]: row[0] for row in re.finditer(r"^\| `(\w+)` \|.*$", made["settings.md"], re.MULTILINE)}
+    assert set(rows) == set(Settings.model_fields)
+    assert "| `30.0` |" in rows["cell_timeout_s"] or "| `30` |" in rows["cell_timeout_s"]
+
+
+def test_calls_of_the_library_are_made_with_their_signatures(made: dict[str, str]) -> None:
+    text = made["library.md"]
+    assert {"Session.run", "Session.roll_back", "Engine.branch"} <= set(_headings(text, "###"))
+    assert "await run(" in text
+    assert "- `UnknownCheckpoint`: " in text
+
+
+def test_events_by_hand_are_those_that_the_engine_publishes() -> None:
+    source = "\n".join(path.read_text() for path in (ROOT / "src" / "cellwright").rglob("*.py"))
+    published = set(re.findall(r'"(notebook\.[a-z]+(?:\.[a-z_]+)?)"', source))
+    published = {kind for kind in published if not NO_EVENTS.match(kind)}
+    named = set(re.findall(r"^\| `(notebook\.[\w.]+)`", (REFERENCE / "events.md").read_text(), re.MULTILINE))
+    assert named == published
