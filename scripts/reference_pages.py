@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer
 from pydantic_core import PydanticUndefined
-from typer.main import get_command
 
 import cellwright
-from cellwright.cli._commands import app
+from cellwright.cli._catalogue import COMMANDS, GROUPS
 from cellwright.settings import Settings
 
 SRC = Path(__file__).parents[1] / "src" / "cellwright"
@@ -48,36 +46,31 @@ def _code(text: Any) -> str:
 
 
 def commands() -> str:
+    """From the record that answers `--help`, which a test holds against the commands."""
+    record = json.loads((SRC / "cli" / "help.json").read_text())
     parts = [
         "# All commands and options\n",
         MADE
         + "[Command line](../command-line.md) says what belongs together, and what exit codes mean. Every command "
         "takes `--help`.",
     ]
-    for name, command in _commands("cellwright", get_command(app)):
-        parts += [
-            f"\n## `{name}`\n",
-            (command.help or "").strip().replace("<", "&lt;"),
-            *_options(name, command),
-        ]
+    for group in GROUPS:
+        parts += [f"\n## {group}"]
+        for name in (name for name, (there, _) in COMMANDS.items() if there == group):
+            about = record[name]
+            shown = " ".join(["cellwright", name, *(argument for argument, _ in about["arguments"])])
+            parts += [f"\n### `cellwright {name}`\n", f"`{shown}`\n", about["about"].replace("<", "&lt;")]
+            parts += _options(about)
     return "\n".join(parts) + "\n"
 
 
-def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    inner = getattr(command, "commands", None)
-    if inner is None or name.count(" ") > 2:
-        yield name, command
-        return
-    for word, each in inner.items():
-        if not each.hidden:
-            yield from _commands(f"{name} {word}", each)
-
-
-def _options(name: str, command: Any) -> list[str]:
-    context = typer.Context(command, info_name=name)
-    records = [parameter.get_help_record(context) for parameter in command.params if not parameter.hidden]
-    rows = [f"| {_code(names)} | {_cell(text)} |" for names, text in filter(None, records)]
-    return ["", "| argument or option | meaning |", "|---|---|", *rows] if rows else []
+def _options(about: dict[str, Any]) -> list[str]:
+    rows = [(name, text) for name, text in about["arguments"]]
+    rows += [
+        (", ".join(flags) + (f" {value}" if value else ""), text) for flags, value, text in about["options"]
+    ]
+    cells = [f"| {_code(name)} | {_cell(text)} |" for name, text in rows]
+    return ["", "| argument or option | meaning |", "|---|---|", *cells] if cells else []
 
 
 def tools() -> str:

@@ -33,7 +33,7 @@ def test_every_tool_is_made_and_named_by_hand(made: dict[str, str]) -> None:
 
 
 def test_every_command_is_made_and_named_by_hand(made: dict[str, str]) -> None:
-    commands = _headings(made["commands.md"], "##")
+    commands = _headings(made["commands.md"], "###")
     assert {"cellwright new", "cellwright daemon start", "cellwright files read"} <= set(commands)
     assert "| `--timeout" in made["commands.md"]
     by_hand = (REFERENCE / "command-line.md").read_text()
