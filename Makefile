@@ -28,7 +28,7 @@ unexport PYTHONHOME
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-matrix bench lint metrics docs site lock version release clean
+.PHONY: help demo check test test-matrix bench lint metrics sizes docs site lock version release clean
 
 help: ## Print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -64,12 +64,21 @@ lint: $(ENV_STAMP) ## Check style, types, layers and the house rules
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
 	$(BIN)/python -m scripts.versions >/dev/null
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec compose.yaml
+	$(BIN)/hadolint Dockerfile
 	$(BIN)/deno fmt --quiet --check --line-width 110 src/cellwright_kernel/deno
 	$(BIN)/deno lint --quiet src/cellwright_kernel/deno
 	$(BIN)/python -m pytest -q tests/unit/project/test_house_rules.py
 
 metrics: ## Print how the source reads, in numbers
 	python3 scripts/metrics.py
+
+sizes: $(ENV_STAMP) ## Measure what the base install and each extra bring, for docs/reference/sizes.md
+	$(BIN)/python -m scripts.sizes
 
 docs: $(ENV_STAMP) ## Run every example of the README, the guides and examples/, and check the links
 	$(BIN)/python -m pytest tests/system/project/test_docs.py tests/unit/project/test_pages.py $(ARGS)

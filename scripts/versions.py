@@ -24,6 +24,7 @@ PLACES = {
     "plugin/.codex-plugin/plugin.json": _JSON,
     "plugin/gemini-extension.json": _JSON,
     "packaging/mcpb/manifest.json": f"{_JSON}|{_IMAGE}",
+    "compose.yaml": _IMAGE,
     "packaging/mcpb/pyproject.toml": r'(?<=^version = ")[^"]+|(?<=cellwright\[data\]==)[\w.]+',
 }
 _VERSION = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")

@@ -56,6 +56,7 @@
     │   ├── ExpressionInvalid    it is not of the calculator's grammar, or names what there is not
     │   ├── CalculationTooLarge  a bound of the calculator stops it
     │   └── UnitsDiffer          quantities whose dimensions do not go together
+    ├── PageNotInstalled         the page's libraries are installed on request
     ├── AgentError               the data agent cannot go on
     │   ├── NoModel              no model is configured, or the one that is named is unknown
     │   ├── ModelFailed          a model did not answer, or not with a reply
@@ -102,7 +103,7 @@ class NotLinux(CellwrightError):
 
     def __init__(self, command: str = "COMMAND") -> None:
         line = (
-            "docker run --rm --init --interactive --tty --volume cellwright:/data --volume .:/work "
+            "docker run --rm --init --interactive --tty --volume cellwright:/data --volume .:/notebooks "
             f"ghcr.io/cellwright/cellwright:{cellwright.__version__} {command}"
         ).rstrip()
         if command.startswith("mcp"):  # its stdin is a client's pipe
@@ -392,6 +393,10 @@ class RunStopped(AgentError):
 
 class NoAgent(AgentError):
     code = "no_agent"
+
+
+class PageNotInstalled(CellwrightError):
+    code = "page_not_installed"
 
 
 # What can go wrong with hosts, and on the way to them.

@@ -49,6 +49,10 @@ _WITH_VALUE = re.compile(
 )
 
 
+# What data work expects, by the extra of Cellwright's that brings it to its own interpreter.
+_EXTRAS = {"matplotlib": "data", "numpy": "data", "pandas": "data", "duckdb": "sql", "pyarrow": "sql"}
+
+
 class PackageNotInstalled(Exception):
     """A cell tried to install packages by itself."""
 
@@ -65,11 +69,19 @@ class PackageAdvice:
 
     def add_to(self, error: BaseException | None) -> None:
         """Say in the error how the missing module comes, where it is one of an approved package."""
-        if not isinstance(error, ModuleNotFoundError) or type(error.name) is not str or not self.approved:
+        if not isinstance(error, ModuleNotFoundError) or type(error.name) is not str:
             return
-        package = self.approved.get(error.name.replace("_", "-").lower())
+        name = error.name.replace("_", "-").lower()
+        package = (self.approved or {}).get(name)
         if package is not None and "package_install" not in str(error):
             error.msg = f"{error.msg}. It is approved: {_call([package])} installs it"
+        extra = _EXTRAS.get(name)
+        if (
+            extra is not None
+            and f"cellwright[{extra}]" not in str(error)
+            and _installed("cellwright") is not None
+        ):
+            error.msg = f"{error.msg}. For every session: pip install 'cellwright[{extra}]'"
 
     def without_installs(self, command: str) -> str:
         """The command, less installations of what is there already.

@@ -158,17 +158,18 @@ def serve(
         if unsafe:
             refuse_if_confined()
         with open_daemon() as connection:
-            url = ask(connection, "serve", **request)["url"]
-            request["port"] = urlsplit(url).port
+            opened = ask(connection, "serve", **request)
+            request["port"] = urlsplit(opened["url"]).port
             if detach:
-                _announce(url, request, as_json=as_json)
+                _announce(opened, request, as_json=as_json)
             else:
-                _stay(connection, url, request, as_json=as_json)
+                _stay(connection, opened, request, as_json=as_json)
     except CellwrightError as error:
         fail(error)
 
 
-def _announce(url: str, request: dict[str, Any], *, as_json: bool) -> None:
+def _announce(opened: dict[str, Any], request: dict[str, Any], *, as_json: bool) -> None:
+    url = opened["url"]
     if not _is_loopback(request["host"]):
         note(
             f"warning: {request['host']} can be reached from other machines, and neither the token nor what is said is "
@@ -176,10 +177,14 @@ def _announce(url: str, request: dict[str, Any], *, as_json: bool) -> None:
         )
     token_file = request["token_file"]
     token = {"token_file": token_file} if token_file else {"token": "as given"}
-    data = {"mcp": f"{url}/mcp", "events": f"{url}/events", "page": f"{url}/", **token}
-    show_data(data, f"{url}/mcp\n{url}/events\n{url}/", as_json=as_json)
+    data = {"mcp": f"{url}/mcp", "events": f"{url}/events"}
+    if opened["page"]:
+        data["page"] = f"{url}/"
+    show_data({**data, **token}, "\n".join(data.values()), as_json=as_json)
     note(f"token: {token_file or 'as given in CELLWRIGHT_TOKEN'}")
-    if sys.stderr.isatty():  # a log is not the place for what lets somebody in
+    if not opened["page"]:
+        note("no page is served: it needs pip install 'cellwright[web]'")
+    elif sys.stderr.isatty():  # a log is not the place for what lets somebody in
         note(f"sign in within two minutes: {sign_in_link(request, exact=True)}")
 
 
@@ -190,14 +195,16 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _stay(connection: socket.socket, url: str, request: dict[str, Any], *, as_json: bool) -> NoReturn:
+def _stay(
+    connection: socket.socket, opened: dict[str, Any], request: dict[str, Any], *, as_json: bool
+) -> NoReturn:
     """Hold the connection, and with it the listener, until the daemon is stopped or somebody ends us."""
     for number in (signal.SIGTERM, signal.SIGINT):  # also where a shell started us with interrupts ignored
         signal.signal(number, signal.default_int_handler)
     failures = 0
     try:
         # Not before: whoever reads the address may end us at once.
-        _announce(url, request, as_json=as_json)
+        _announce(opened, request, as_json=as_json)
         while True:
             began = time.monotonic()
             _wait_for_the_end(connection)

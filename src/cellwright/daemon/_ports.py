@@ -7,6 +7,7 @@ variable is not written down, and its port not opened again.
 
 from __future__ import annotations
 
+import importlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -25,7 +26,7 @@ from cellwright.daemon._mcp_servers import McpServers
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.tokens import read_token
 from cellwright.engine import Engine
-from cellwright.errors import CellwrightError
+from cellwright.errors import CellwrightError, PageNotInstalled
 from cellwright.people import Members
 from cellwright.settings.paths import write_private
 from cellwright.web.identities import Attempts, Codes, Identities, obtain_key
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from cellwright.plans import Planner
     from cellwright.verification import Verifier
 
-__all__ = ["Entry", "OpenPorts", "page_for_people"]
+__all__ = ["Entry", "OpenPorts", "page_for_people", "page_lacks"]
 _log = logging.getLogger(__name__)
 
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # what a browser opens in its place
@@ -127,8 +128,10 @@ class OpenPorts:
         """The page's address and a code that opens it once: at a port that is open, else at one that is opened for it.
 
         Raises:
-            CellwrightError: none is open, and none can be had.
+            CellwrightError: none is open, and none can be had, or the page's libraries are not installed.
         """
+        if (missing := await page_lacks()) is not None:
+            raise PageNotInstalled(f"The page needs {missing}, which is not installed", hint=INSTALL)
         request, exact = ListenerRequest.from_handshake(handshake), bool(handshake.get("exact"))
         async with self._opening:
             fitting = [one for one in self._open if not exact or one.port == request.port]
@@ -228,14 +231,20 @@ class Entry:
 async def page_for_people(token: str, entry: Entry, engine: Engine, mcp_servers: McpServers) -> ASGIApp:
     """What a browser finds at ``/``."""
     planner, verifier = await mcp_servers.plans_and_proofs()
+    if (missing := await page_lacks()) is not None:
+        return PlainTextResponse(f"The page needs {missing}, which is not installed. Run: {INSTALL}\n", 501)
+    return await anyio.to_thread.run_sync(_made, token, entry, engine, mcp_servers, planner, verifier)
+
+
+async def page_lacks() -> str | None:
+    """The library that the page needs and this installation lacks, if there is one."""
     try:
-        return await anyio.to_thread.run_sync(_made, token, entry, engine, mcp_servers, planner, verifier)
+        await anyio.to_thread.run_sync(importlib.import_module, "cellwright.web.site")
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("cellwright"):
             raise
-        return PlainTextResponse(
-            f"The page needs {error.name}, which is not installed. Run: {INSTALL}\n", 501
-        )
+        return error.name
+    return None
 
 
 def _made(

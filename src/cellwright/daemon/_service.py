@@ -35,7 +35,7 @@ from cellwright.daemon._early_responder import Arrival, EarlyResponder
 from cellwright.daemon._lab_gateways import LabRequest, Labs
 from cellwright.daemon._listeners import Listener
 from cellwright.daemon._mcp_servers import McpServers, take_grants
-from cellwright.daemon._ports import OpenPorts
+from cellwright.daemon._ports import OpenPorts, page_lacks
 from cellwright.daemon._refusals import cause_of, refusal_of
 from cellwright.daemon.logs import keep_log
 from cellwright.daemon.paths import DaemonPaths
@@ -207,10 +207,11 @@ class Daemon:
     async def _serve_http(self, stream: anyio.abc.ByteStream, handshake: dict[str, Any]) -> None:
         """Keep a port open for as long as who asked for it stays, or until the end of the daemon."""
         if handshake.get("detach"):
-            await _tell(stream, {"url": await self._ports.detach(handshake)})
+            url = await self._ports.detach(handshake)
+            await _tell(stream, {"url": url, "page": await page_lacks() is None})
             return
         async with self._ports.opened(handshake) as url:
-            await _tell_and_stay(stream, {"url": url})
+            await _tell_and_stay(stream, {"url": url, "page": await page_lacks() is None})
 
     async def _serve_lab(self, stream: anyio.abc.ByteStream, handshake: dict[str, Any]) -> None:
         """Keep a gateway open for as long as who asked for it stays, or the Lab that it was asked for."""

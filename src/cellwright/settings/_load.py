@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from cellwright.errors import CellwrightError
 from cellwright.settings._files import SRCBOOK_NAMES, SettingsFile, read_files
@@ -94,6 +96,16 @@ def load_settings(directory: Path | None = None, **flags: Any) -> Settings:
         return Settings(**values)
     except ValidationError as error:
         raise SettingsRefused(list(_mistyped(error, origins, values))) from None
+    except SettingsError as error:
+        # Of a list or a table that is not JSON the library tells only the field, in its message.
+        named = re.search(r'field "(\w+)"', str(error))
+        variable = _PREFIX + named[1].upper() if named else "a variable"
+        wrong = Problem(
+            variable,
+            'is no JSON, in which lists are written, for instance ["numpy"]',
+            f"correct or remove {variable}",
+        )
+        raise SettingsRefused([wrong]) from None
 
 
 def examine_settings(directory: Path | None = None, **flags: Any) -> list[Problem]:

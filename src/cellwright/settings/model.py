@@ -506,10 +506,10 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     token_file: Path | None = None
     """The file of the bearer token, made where there is none; ``daemon/token`` in the storage directory by default."""
 
-    allowed_hosts: tuple[str, ...] = ()
+    allowed_hosts: Words = ()
     """Names, beyond the listener's own, under which HTTP clients may address it."""
 
-    allowed_origins: tuple[str, ...] = ()
+    allowed_origins: Words = ()
     """Origins of web pages, beyond the listener's own, that may use it, for instance ``["https://lab.example"]``."""
 
     srcbook_file: Path | None = None

@@ -138,6 +138,16 @@ def test_a_mistyped_variable_is_found_with_the_nearest_right_name(monkeypatch: p
         load_settings()
 
 
+def test_a_variable_that_is_no_list_is_refused_by_name_and_hosts_need_no_json(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CELLWRIGHT_ALLOWED_HOSTS", "localhost 127.0.0.1")
+    assert load_settings().allowed_hosts == ("localhost", "127.0.0.1")
+    monkeypatch.setenv("CELLWRIGHT_PRELOAD", "numpy")
+    with pytest.raises(SettingsRefused, match="CELLWRIGHT_PRELOAD: is no JSON"):
+        load_settings()
+
+
 def test_paths_in_a_file_are_meant_from_where_it_lies(own_home: Path, project: Path) -> None:
     write_project(project, 'storage = "../state"\nroots = ["notes", "deep"]\n')
     found = load_settings(project)

@@ -468,3 +468,23 @@ def test_the_audit_log_can_be_exported_and_verified(http_place: Served, tmp_path
     exported.write_bytes(exported.read_bytes().replace(b'"version":', b'"Version":', 1))
     broken = place.run("audit", "verify", str(exported))
     assert (broken.returncode, broken.stdout.startswith("broken: line 1 ")) == (1, True)
+
+
+def test_the_page_without_its_extra_is_refused_at_the_command_and_no_link_leads_to_it(
+    place: Place, tmp_path: Path
+) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.mkdir()
+    (blocked / "jinja2.py").write_text('raise ModuleNotFoundError("No module named", name="jinja2")\n')
+    place.environment["PYTHONPATH"] = str(blocked)
+    # Not as a fork, which has imported it.
+    assert place.start("daemon", "start").wait(LIMIT_S) == 0
+    done = place.run("ui", "--no-open")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "The page needs jinja2, which is not installed" in done.stderr
+    assert "hint: pip install 'cellwright[web]'" in done.stderr
+    assert place.status()["listeners"] == [], "Nothing was opened for it"
+    done = place.run("serve", "--port", "0", "--detach", "--json")
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)) == {"mcp", "events", "token_file"}
+    assert "cellwright[web]" in done.stderr

@@ -10,7 +10,7 @@ from cellwright_kernel._shell_commands import PackageAdvice, PackageNotInstalled
 
 def advice() -> PackageAdvice:
     found = PackageAdvice()
-    found.approved = ApprovedList(["seaborn", "beautifulsoup4"]).imports
+    found.approved = ApprovedList(["seaborn", "beautifulsoup4", "pandas"]).imports
     return found
 
 
@@ -64,6 +64,16 @@ def test_a_missing_module_of_an_approved_package_names_the_call(module: str, pac
         advice().add_to(missing)
     assert str(missing) == (
         f'No module named {module!r}. It is approved: package_install(["{package}"]) installs it'
+    )
+
+
+def test_what_an_extra_brings_is_named_with_it_on_an_interpreter_of_cellwrights() -> None:
+    missing = ModuleNotFoundError("No module named 'pandas'", name="pandas")
+    for _ in range(2):
+        advice().add_to(missing)
+    assert str(missing) == (
+        "No module named 'pandas'. It is approved: package_install([\"pandas\"]) installs it. "
+        "For every session: pip install 'cellwright[data]'"
     )
 
 
