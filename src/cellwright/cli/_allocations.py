@@ -240,8 +240,10 @@ async def _looked(caller: Caller, host: str | None, **asked: Any) -> dict[str, A
 
 
 def _is_ready(found: dict[str, Any]) -> bool:
-    # Whoever has told its node has answered.
-    ready: bool = found["state"] != "ended" and ("node" in found or found["host"].startswith("jupyter"))
+    # Whoever has told its node has answered; one that is ending may still do so.
+    ready: bool = found["state"] not in ("ending", "ended") and (
+        "node" in found or found["host"].startswith("jupyter")
+    )
     return ready
 
 

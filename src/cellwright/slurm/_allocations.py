@@ -105,6 +105,8 @@ class Allocations:
         self._known: dict[str, Allocation] = {}
         self._unreadable: list[str] = []
         self._doubted: set[str] = set()
+        self._cancelled: set[str] = set()
+        """Those that SLURM was told to end, of which it may say for a moment that they run."""
         self._looking = anyio.Lock()
         self._submitting = anyio.Lock()
         self._looked_at = 0.0
@@ -202,6 +204,7 @@ class Allocations:
                 hint="Stop it again in a minute: its job may still turn up, and would run",
             )
         await self._commands.cancel(allocation.job_id)
+        self._cancelled.add(allocation.key)
         self.doubt(allocation.key)
         await self.look()
         return self._known[allocation.key]
@@ -210,6 +213,7 @@ class Allocations:
         """Remove an ended allocation with its journal and log."""
         if (allocation := self._known.get(key)) is not None and not allocation.alive:
             del self._known[key]
+            self._cancelled.discard(key)
             await anyio.to_thread.run_sync(self._directories.remove, key)
 
     # Keeping up ---------------------------------------------------------------------------------------------------
@@ -266,6 +270,8 @@ class Allocations:
         for allocation in [one for one in self.all() if one.key in asked]:
             row = by_id.get(allocation.job_id) if allocation.job_id is not None else None
             state = await self._state(allocation, row, waiting, begun)
+            if allocation.key in self._cancelled and not isinstance(state, Ended):
+                state = Ending()
             fresh = msgspec.structs.replace(allocation, state=state, seen_at=begun)
             await self._take(fresh, allocation)
 

@@ -108,7 +108,8 @@ async def test_stop_ends_it_and_says_that_it_was_cancelled(make: Make) -> None:
     allocations = make()
     await allocations.start("default", SMALL)
     await reach(allocations, "default", Running)
-    await allocations.stop("default")
+    # Also while SLURM still says that it runs.
+    assert not (await allocations.stop("default")).lasting
     found = await reach(allocations, "default", Ended)
     assert isinstance(found.state, Ended)
     assert found.state.cause == "cancelled"

@@ -238,3 +238,18 @@ async def test_a_certificate_of_another_language_claims_no_more_than_is_known(
 
     assert "| verified |" in told
     assert "typescript, whose packages and input files are not known" in told
+
+
+async def test_completion_of_a_mixed_notebook_is_in_the_language_of_the_cell(client: Client) -> None:
+    session = await new_session(client)
+    await run(client, session, "CREATE TABLE customers (region TEXT, revenue INT)", "sql")
+    await run(client, session, "const margin = { gross: 3 }", "typescript")
+
+    async def matches(code: str, language: str) -> list[str]:
+        found = await ask(client, "kernel_complete", session_id=session, code=code, language=language)
+        return list(found["matches"])
+
+    assert "customers" in await matches("SELECT * FROM cust", "sql")
+    assert "revenue" in await matches("FROM customers SELECT reve", "SQL")
+    assert "gross" in await matches("margin.gr", "ts")
+    assert (await ask(client, "kernel_complete", session_id=session, code="marg"))["matches"] == []

@@ -24,7 +24,7 @@ from cellwright.mcp.outputs import cell_output_uri, clean, parts_of, session_uri
 from cellwright.mcp.tools.notebooks import AGENTS_MODE, about_session
 from cellwright.notebook import Cell, Document, DocumentReplaced, write_atomically
 from cellwright.notebook.document import comments_of
-from cellwright.notebook.languages import notebook_language, notebook_package
+from cellwright.notebook.languages import canonical_language, notebook_language, notebook_package
 from cellwright.sandbox.npm import SCHEME, NpmRequest
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, cut_tail, share
 
@@ -132,18 +132,21 @@ def _awake(session: Session) -> Session:
 class CompleteCode(Arguments):
     session_id: SessionId = None
     code: Content
-    cursor: int | None = Field(default=None, ge=0, description="Offset; default: end")
+    cursor: int | None = Field(default=None, ge=0, description="Default: end")
+    language: str | None = Field(default=None, max_length=100)
+    """The cell's, where that is not the notebook's."""
     max_tokens: MaxTokens = None
 
 
 async def kernel_complete(call: Call, args: CompleteCode) -> Reply:
-    """What could stand at the cursor."""
+    """Completion at the cursor."""
     session = _awake(call.session(args.session_id, reads=True))
     if args.cursor is not None and args.cursor > len(args.code):
         raise NotebookError(
             f"There is no position {args.cursor} in the code", hint=f"Give one from 0 to {len(args.code)}"
         )
-    completion = await session.complete(args.code, args.cursor)
+    language = canonical_language(args.language) if args.language else None
+    completion = await session.complete(args.code, args.cursor, language=language)
     about = {"matches": list(completion.matches), "start": completion.start, "end": completion.end}
     return data_reply(fit_lists({"session_id": session.id, **about}, args.max_tokens or _READ_TOKENS), call)
 
