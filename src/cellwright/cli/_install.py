@@ -19,6 +19,7 @@ import typer
 
 from cellwright.cli._notebooks import AsJson
 from cellwright.cli._terminal import ExitCode, show_error
+from cellwright.cli._uv_tool import is_in_cache, lasting_executable
 from cellwright.errors import CellwrightError
 
 __all__ = ["CLIENTS", "CannotMerge", "Launch", "install"]
@@ -244,7 +245,9 @@ def install(
         if project and kind.in_project is None:
             raise NotInstalled(f"{kind.title} has no settings for one directory", hint="Leave --project out")
         path = Path.cwd() / (kind.in_project or "") if project else kind.place(Path.home(), os.environ)
-        launch = Launch(str(_executable()), _arguments(dialect, toolset), _environment())
+        launch = Launch(
+            str(_executable(install=not just_print)), _arguments(dialect, toolset), _environment()
+        )
         if just_print:
             text = kind.merge("", launch)
             typer.echo(json.dumps({"path": str(path), "content": text}) if as_json else text, nl=as_json)
@@ -322,8 +325,13 @@ def _same(before: str, merged: str) -> bool:
         return False
 
 
-def _executable() -> Path:
-    """The command that this installation brings, by its full path: clients may have no PATH worth the name."""
+def _executable(*, install: bool) -> Path:
+    """The command that this installation brings, by its full path: clients may have no PATH worth the name.
+
+    One that runs from a cache is installed where it stays, unless ``install`` is false.
+    """
+    if is_in_cache(Path(sys.prefix)):
+        return lasting_executable(install=install)
     beside = Path(sys.executable).with_name("cellwright")
     if beside.is_file():
         return beside

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import stat
+import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cellwright
 from cellwright.cli._install import CLIENTS, CannotMerge, Launch
 from tests.matrix import first_of
 from tests.system.daemon.conftest import Place
@@ -27,6 +33,8 @@ FILES = {
 KEYS = {"codex": "mcp_servers", "vscode": "servers"}
 LAUNCH = Launch("/opt/cellwright/bin/cellwright", ("mcp",))
 JSON_CLIENTS = [name for name in CLIENTS if name != "codex"]
+
+UV = Path(sys.executable).with_name("uv")
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -179,3 +187,66 @@ def test_toml_that_cannot_be_added_to_is_refused(text: str) -> None:
 def test_json_that_is_not_what_the_client_reads_is_refused(text: str) -> None:
     with pytest.raises(CannotMerge):
         CLIENTS["cursor"].merge(text, LAUNCH)
+
+
+def a_wheel_of_ours(folder: Path) -> Path:
+    """A wheel whose command runs this source, on the packages that are here: nothing is fetched."""
+    wheel = folder / f"cellwright-{cellwright.__version__}-py3-none-any.whl"
+    about = f"cellwright-{cellwright.__version__}.dist-info"
+    paths = [
+        str(Path(cellwright.__file__).parents[1]),
+        *(path for path in sys.path if "site-packages" in path),
+    ]
+    members = {
+        "cellwright_here.pth": "\n".join(paths),
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: cellwright\nVersion: {cellwright.__version__}\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{about}/entry_points.txt": "[console_scripts]\ncellwright = cellwright.cli:main\n",
+    }
+    members[f"{about}/RECORD"] = "".join(f"{name},,\n" for name in [*members, f"{about}/RECORD"])
+    with zipfile.ZipFile(wheel, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return wheel
+
+
+def test_uvx_installs_a_lasting_copy_and_overwrites_no_other(place: Place, tmp_path: Path) -> None:
+    tools, commands = tmp_path / "tools", tmp_path / "bin"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "VIRTUAL_ENV"))}
+    environment = {
+        **kept,
+        **place.environment,
+        "UV_CACHE_DIR": str(tmp_path / "cache"),
+        "UV_TOOL_DIR": str(tools),
+        "UV_TOOL_BIN_DIR": str(commands),
+        "UV_OFFLINE": "1",
+    }
+    wheel = a_wheel_of_ours(tmp_path)
+
+    def uvx(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [UV, "tool", "run", "--python", sys.executable, "--from", wheel, "cellwright", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    shown = uvx("install", "codex", "--print")
+    lasting, command = tools / "cellwright" / "bin" / "cellwright", commands / "cellwright"
+    assert (shown.returncode, lasting.exists()) == (0, False), shown.stderr
+    assert entry("codex", shown.stdout)["command"] == str(lasting)
+    done = uvx("install", "codex")
+    assert done.returncode == 0, done.stderr
+    written = (place.root / "home" / FILES["codex"]).read_text()
+    assert entry("codex", written)["command"] == str(lasting)
+    assert command.resolve() == lasting
+    version = subprocess.run(
+        [lasting, "--version"], capture_output=True, text=True, check=True, env=environment
+    )
+    assert version.stdout.strip() == cellwright.__version__
+    again = uvx("install", "codex", "--json")
+    assert json.loads(again.stdout)["changed"] is False
+    shutil.rmtree(tools)
+    command.unlink()
+    command.write_text("#!/bin/sh\necho 0.0.1\n")
+    command.chmod(0o755)
+    refused = uvx("install", "gemini")
+    assert (refused.returncode, "is cellwright 0.0.1, and this is" in refused.stderr) == (3, True)
+    assert not (place.root / "home" / FILES["gemini"]).exists()
+    assert ("0.0.1" in command.read_text(), lasting.exists()) == (True, False)
