@@ -33,8 +33,10 @@ unexport VIRTUAL_ENV
 help: ## Print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-demo: $(ENV_STAMP) ## Show what Cellwright does, in a minute
-	$(BIN)/python examples/demo.py
+demo: ## Show what Cellwright does, in a minute
+	@test -e $(ENV_STAMP) || echo "First everything is installed into $(VENV), about 2 GB: some minutes, this once"
+	@$(MAKE) --no-print-directory $(ENV_STAMP)
+	$(BIN)/cellwright demo
 
 # Everything a test of any lane needs.
 TESTED := $(ENV_STAMP) $(SERVERS_STAMP) $(SITE_STAMP)
@@ -80,7 +82,7 @@ metrics: ## Print how the source reads, in numbers
 sizes: $(ENV_STAMP) ## Measure what the base install and each extra bring, for docs/reference/sizes.md
 	$(BIN)/python -m scripts.sizes
 
-docs: $(ENV_STAMP) ## Run every example of the README, the guides and examples/, and check the links
+docs: $(ENV_STAMP) ## Run every example of the README and the guides, and check the links
 	$(BIN)/python -m pytest tests/system/project/test_docs.py tests/unit/project/test_pages.py $(ARGS)
 
 site: $(ENV_STAMP) $(SITE_STAMP) ## Build the documentation site into build/site, with a search that needs no server

@@ -104,6 +104,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit export": ("Server", "_audit:export"),
     "audit verify": ("Server", "_audit:verify"),
     "install": ("Setup", "_install:install"),
+    "demo": ("Setup", "_demo:demo"),
     "doctor": ("Setup", "_doctor:doctor"),
     "completion": ("Setup", "_completion:completion"),
 }
