@@ -25,7 +25,18 @@ import msgspec
 from cellwright.errors import CellwrightError
 from cellwright.settings.paths import make_private
 
-__all__ = ["AuditKind", "AuditLine", "AuditLog", "Checked", "acting", "check", "is_line", "read_lines"]
+__all__ = [
+    "NOBODY",
+    "AuditKind",
+    "AuditLine",
+    "AuditLog",
+    "Checked",
+    "acting",
+    "actor",
+    "check",
+    "is_line",
+    "read_lines",
+]
 
 AuditKind: TypeAlias = Literal[
     "start",
@@ -43,7 +54,10 @@ AuditKind: TypeAlias = Literal[
 ]
 
 _log = logging.getLogger(__name__)
-_actor: ContextVar[str] = ContextVar("actor", default="cellwright")
+NOBODY = "cellwright"
+"""Who acts where nobody else does: Cellwright by itself, or a program that uses it as a library."""
+
+_actor: ContextVar[str] = ContextVar("actor", default=NOBODY)
 _NOTHING_BEFORE = "0" * 64
 _CURRENT = "audit.jsonl"
 _HASH, _END = b',"hash":"', b'"}'
@@ -84,6 +98,11 @@ def acting(who: str) -> Iterator[None]:
         yield
     finally:
         _actor.reset(before)
+
+
+def actor() -> str:
+    """Who acts now, as the audit log names them."""
+    return _actor.get()
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,6 +155,7 @@ class RunResources:
         """
         for branch in self._branches:
             branch.leave()
+            branch.notebook_tools.leave()
         with anyio.move_on_after(_SETTLE_S, shield=True):
             for branch in self._branches:
                 session = branch.session

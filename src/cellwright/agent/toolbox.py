@@ -107,6 +107,10 @@ class NotebookTools:
     def definitions(self) -> Sequence[ToolDefinition]:
         return self._definitions
 
+    def leave(self) -> None:
+        """The branch's work is over: people who look at its session no longer see it there."""
+        self._client.leave()
+
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolReply:
         result = await self._result(name, arguments)
         texts = [block.text for block in result.content if isinstance(block, TextContent)]

@@ -1,5 +1,6 @@
 """Sessions, executions, events and the journal: what every frontend and every agent works with."""
 
+from cellwright.engine._authors import Author, CellAuthors
 from cellwright.engine._branches import Adopted, Branch, SessionView
 from cellwright.engine._checkpoints import RolledBack
 from cellwright.engine._executions import Execution
@@ -14,7 +15,9 @@ from cellwright.engine.workspace import NetworkUse
 __all__ = [
     "Adopted",
     "Artifacts",
+    "Author",
     "Branch",
+    "CellAuthors",
     "CheckpointRecord",
     "Completion",
     "Diagnosis",

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from cellwright.audit import AuditLog
 from cellwright.charts import Renderer
+from cellwright.engine._authors import Authors
 from cellwright.engine._executions import Runs
 from cellwright.engine._notebook_file import NotebookFile
 from cellwright.engine.hosts import HostLink, Hosts
@@ -63,7 +64,9 @@ class SessionContext:
         self.record = record
         self.file = file
         self.services = services
-        self.runs = Runs(file, services.recorder)
+        self.authors = Authors(services.recorder.journal, record.id)
+        """Who edited and ran its cells last."""
+        self.runs = Runs(file, services.recorder, self.authors)
         self.turn = anyio.Lock()
         """Held while a kernel is started, stopped or given something to run, so that calls keep their order."""
         self.notice: str | None = None

@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 
+from cellwright.audit import NOBODY, actor
 from cellwright.engine._context import SessionContext
 from cellwright.engine._notebook_file import Halfway, Noticed
 from cellwright.engine.journal import EventKind
@@ -114,7 +115,7 @@ class SessionDocument:
     def _propose(self, batch: Batch, changes: Iterable[Change], *, by: str | None = None) -> None:
         """Make changes unless the journal refuses them; ``by`` names their author, where that was not the caller."""
         wanted, seq, file = list(changes), self._recorder.journal.last_seq + 1, self._session.file
-        self._note_changes(batch, wanted, by=by)
+        self._note_changes(batch, wanted, by=by or actor())
         proposal = file.propose(partial(_apply, changes=wanted), seq)
         batch.after.append(partial(file.accept, proposal))
         batch.undo.append(file.refuse)
@@ -123,9 +124,10 @@ class SessionDocument:
     def _note_changes(self, batch: Batch, changes: Iterable[Change], *, by: str | None = None) -> None:
         for change in changes:
             data = {"change": json.loads(encode_change(change)), "cell_id": getattr(change, "cell_id", None)}
-            if by is not None:
+            if by is not None and by != NOBODY:
                 data["by"] = by
-            self._session.note(batch, "notebook.state.changed", data)
+            event = self._session.note(batch, "notebook.state.changed", data)
+            batch.after.append(partial(self._session.authors.take, event))
 
     def _note_conflicts(self, batch: Batch, conflicts: Iterable[Conflict]) -> None:
         for conflict in conflicts:

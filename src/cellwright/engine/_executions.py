@@ -11,6 +11,8 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
+from cellwright.audit import NOBODY, actor
+from cellwright.engine._authors import Authors
 from cellwright.engine._notebook_file import NotebookFile
 from cellwright.engine.records import (
     FINAL_STATES,
@@ -212,9 +214,10 @@ def cell_completed(document: Document, record: ExecutionRecord, outputs: list[di
 class Runs:
     """The executions of a session that are not over, and the newest of each cell."""
 
-    def __init__(self, file: NotebookFile, recorder: Recorder) -> None:
+    def __init__(self, file: NotebookFile, recorder: Recorder, authors: Authors) -> None:
         self._file = file
         self._recorder = recorder
+        self._authors = authors
         self._live: dict[str, Execution] = {}
         self._ending: list[Execution] = []
         """Ended, but the journal may not have that yet, and would give back one that never ends."""
@@ -272,8 +275,11 @@ class Runs:
         execution = Execution(record)
         batch.undo.append(partial(self._forget, execution, self._newest.get(record.cell_id or "")))
         self.adopt(execution)
-        data = {"state": "queued", "attempt": record.attempt, "source": record.source}
-        self._recorder.note(batch, "notebook.cell.executing", session, data, execution=record)
+        data: dict[str, Any] = {"state": "queued", "attempt": record.attempt, "source": record.source}
+        if (by := actor()) != NOBODY:
+            data["by"] = by
+        event = self._recorder.note(batch, "notebook.cell.executing", session, data, execution=record)
+        batch.after.append(partial(self._authors.take, event))
         batch.statements.append(put_execution(record))
         return execution
 

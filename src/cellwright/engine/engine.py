@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -68,6 +68,7 @@ from cellwright.notebook import (
 )
 from cellwright.notebook.languages import canonical_language, notebook_language
 from cellwright.notebook.titles import retitled, title_of
+from cellwright.presence import Presence
 from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.tiers import UNSAFE_BANNER
 from cellwright.sandbox.workspace import remove_storage
@@ -144,6 +145,11 @@ class Engine:
         self._rehearsals = Rehearsals(self._services, self._hidden)
         self.one_shots = OneShots(self._services, self._hidden)
         """Sessions for one run each."""
+
+    @cached_property
+    def presence(self) -> Presence:
+        """Who is at which session: frontends say so, and ask."""
+        return Presence()
 
     def _new_hosts(self, parts: EngineParts, environment: dict[str, str]) -> Hosts:
         options, events = self.options, self._host_events

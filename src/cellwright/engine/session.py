@@ -16,6 +16,7 @@ from typing import Any
 import anyio
 
 from cellwright.charts import Picture
+from cellwright.engine._authors import CellAuthors
 from cellwright.engine._checkpoints import Checkpoints, RolledBack
 from cellwright.engine._context import Services, SessionContext
 from cellwright.engine._document import SessionDocument
@@ -177,6 +178,10 @@ class Session:
     def last_active(self) -> float:
         """When something was last done with it, by the monotonic clock."""
         return self.context.last_active
+
+    def authors_of(self, cell_id: str) -> CellAuthors:
+        """Who edited and ran a cell last, as far as the journal still knows."""
+        return self.context.authors.of(cell_id)
 
     # The notebook ------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ from mcp.types import (
 from pydantic import ConfigDict, Field, ValidationError
 from starlette.requests import ClientDisconnect
 
-from cellwright.audit import acting
+from cellwright.audit import acting, actor
 from cellwright.delegation import Delegate
 from cellwright.engine import Engine, Session
 from cellwright.errors import (
@@ -122,6 +122,8 @@ class Call:
     """Sentences that the reply begins with."""
     changes: bool = True
     """Whether the tool may change or run something."""
+    endings: list[Callable[[], None]] = field(default_factory=list)
+    """Called once the call is over."""
 
     @property
     def engine(self) -> Engine:
@@ -168,13 +170,22 @@ class Call:
         )
         if found.note is not None:
             self.notes.append(found.note)
-        if not reads and self.changes:
-            found.session.refuse_if_taken()
+        self._is_seen_at(found.session, changes=not reads and self.changes)
         if (news := self.client.news_of(found.session.id, found.session.record.handback)) is not None:
             self.notes.append(self.shared.names.say(handback_note(news)))
         if not reads:
             self.works_with(found.session)
         return found.session
+
+    def _is_seen_at(self, session: Session, *, changes: bool) -> None:
+        presence, visitor, who = self.engine.presence, self.client.visitor, actor()
+        try:
+            if changes:
+                session.refuse_if_taken()
+        except SessionTaken:
+            presence.wants(visitor, session.id, who)
+            raise
+        self.endings.append(presence.calls(visitor, session.id, who, changes=changes))
 
     def works_with(self, session: Session) -> None:
         """A session is the client's own from now on, and known as what it works on."""
@@ -363,6 +374,9 @@ class ServerTool(Tool):
         except Exception as error:  # boundary: whoever calls logs it; nothing of it reaches the client
             message = f"{self.name} failed inside Cellwright. The session is as it was; look at `cellwright daemon logs`"
             raise UnexpectedToolError(message) from error
+        finally:
+            for end in call.endings:
+                end()
         return _result(reply, call.notes, self.shared.engine.banner)
 
 

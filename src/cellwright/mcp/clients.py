@@ -26,6 +26,7 @@ from cellwright.engine import Engine, Event, Missed
 from cellwright.engine.records import Handback
 from cellwright.mcp.context import Knowledge
 from cellwright.mcp.outputs import cell_output_uri, clean, data_uri, parts_of, session_uri
+from cellwright.presence import Visitor
 from cellwright.text_budget import cut_middle
 
 __all__ = [
@@ -113,6 +114,9 @@ class Client:
     reach: ServerSession | None = None
     """How to reach it outside of a call, for a client of the handshake era that has asked for anything."""
 
+    visitor: Visitor = field(default_factory=Visitor, repr=False)
+    """What people who look at its sessions see it by."""
+
     log_level: LoggingLevel | None = None
     """The weight from which it wants log messages; it gets none before it says so."""
 
@@ -167,8 +171,8 @@ class Clients:
             return self._own
         key = context.request.headers.get(_SESSION_HEADER)
         if key is None:
-            return Client()  # stateless: nothing of it is known afterwards
-        client = self._by_header.setdefault(key, Client())
+            return Client(visitor=Visitor(stays=False))  # stateless: nothing of it is known afterwards
+        client = self._by_header.setdefault(key, Client(visitor=Visitor(stays=False)))
         self._by_header.move_to_end(key)
         if len(self._by_header) > _MOST_HTTP_CLIENTS:
             self._by_header.popitem(last=False)

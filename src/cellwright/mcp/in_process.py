@@ -7,7 +7,7 @@ a cancelled task is a call taken back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
@@ -24,10 +24,14 @@ _log = logging.getLogger(__name__)
 class InProcessClient:
     """One client of a server in the same process: what it worked with is its own, as over a connection."""
 
-    def __init__(self, tools: Iterable[ServerTool], client: Client, program: str) -> None:
+    def __init__(
+        self, tools: Iterable[ServerTool], client: Client, program: str, *, leave: Callable[[], None]
+    ) -> None:
+        """``leave`` is called when it goes."""
         self.tools = {tool.name: tool for tool in tools}
         self._client = client
         self._caller = Caller(program)
+        self.leave = leave
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
         """Call a tool; what goes wrong is in the result, as over the protocol."""

@@ -130,6 +130,8 @@ class McpServer:
             yield clients
         finally:
             self._transports.discard(clients)
+            for client in clients:
+                self._shared.engine.presence.left(client.visitor)
 
     async def serve(
         self,
@@ -169,7 +171,10 @@ class McpServer:
         self, program: str, *, directory: Path | None = None, begun: set[str] | None = None
     ) -> InProcessClient:
         """A client in this process, which works in ``directory``; ``begun`` is given the ids of what its calls began."""
-        return InProcessClient(self._tools, Client(directory, begun=begun), program)
+        client = Client(directory, begun=begun)
+        return InProcessClient(
+            self._tools, client, program, leave=partial(self._shared.engine.presence.left, client.visitor)
+        )
 
     def http_app(self) -> Starlette:
         """Streamable HTTP at ``/mcp``. Whoever mounts it checks token, Host and Origin, and runs its lifespan."""

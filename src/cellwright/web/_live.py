@@ -8,7 +8,7 @@ look at it.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -76,10 +76,12 @@ class LiveResponse(Response):
         request: Request,
         source: Source,
         *,
+        also: Sequence[AsyncIterator[Change]] = (),
         while_open: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """``while_open`` is entered for as long as the page is there."""
+        """``also`` tells of parts whose changes are no events; ``while_open`` is entered for as long as the page is there."""
         super().__init__()
+        self._also = also
         self._while_open = while_open
         said = request.headers.get("last-event-id") or request.query_params.get("since") or ""
         self._since = int(said) if said.isdecimal() and len(said) < 19 else None  # what fits the journal
@@ -96,12 +98,13 @@ class LiveResponse(Response):
 
     async def _stream(self, receive: Receive, send: Send) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._listen)
+            for changes in (self._source.changes(self._since), *self._also):
+                tasks.start_soon(self._listen, changes)
             tasks.start_soon(self._notice_the_end, receive, tasks.cancel_scope)
             await self._tell(send)
 
-    async def _listen(self) -> None:
-        async for change in self._source.changes(self._since):
+    async def _listen(self, changes: AsyncIterator[Change]) -> None:
+        async for change in changes:
             self._dirty |= change.parts
             self._upto = max(self._upto, change.upto)
             self._woken.set()

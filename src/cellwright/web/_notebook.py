@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -15,7 +15,8 @@ from markupsafe import Markup
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cellwright.engine import Engine, Event, Execution, Missed, Session
+from cellwright.audit import actor
+from cellwright.engine import CellAuthors, Engine, Event, Execution, Missed, Session
 from cellwright.engine.cell_states import cell_states
 from cellwright.engine.questions import Question
 from cellwright.errors import CellwrightError, QuestionOver, StaleEdit
@@ -28,9 +29,10 @@ from cellwright.notebook.languages import canonical_language, cell_metadata
 from cellwright.people import may
 from cellwright.plans.hints import Hint, hints_of
 from cellwright.plans.reports import plan_in
-from cellwright.web import _outputs
+from cellwright.web import _outputs, _presence
 from cellwright.web._live import Change, LiveResponse, Parts
 from cellwright.web._outputs import Outputs
+from cellwright.web._presence import PRESENCE, presence_html, presence_of, visits
 from cellwright.web._templates import render
 from cellwright.web._toolbar import export_choices
 from cellwright.web.panels import branches, environment, files, history, plans
@@ -79,6 +81,8 @@ class Following:
                     yield Change(event.seq, self._each(touched_by(event)))
 
     async def render(self, part: str, upto: int) -> str | None:
+        if part == PRESENCE:  # it changes without events, too
+            return presence_html(self._engine.presence, self._session)
         return await self._parts.get(part, upto)
 
     def _missed(self, since: int) -> Change:
@@ -95,7 +99,7 @@ class Following:
         return parts - {EVERY_CELL} | {cell_part(cell.id) for cell in self._session.cells}
 
     def _everything(self) -> Iterator[str]:
-        yield from (TITLE, STATUS, STOP, CELLS)
+        yield from (TITLE, STATUS, STOP, PRESENCE, CELLS)
         yield from (f"@{panel.name}" for panel in PANELS)
         yield from (cell_part(cell.id) for cell in self._session.cells)
 
@@ -208,6 +212,8 @@ def touched_by(event: Event) -> frozenset[str]:
         parts |= {cell_part(event.cell_id), STATUS, STOP}
     else:
         parts |= {STATUS, STOP}
+    if STATUS in parts:
+        parts.add(PRESENCE)
     if "change" in event.data or "renamed" in event.data:
         parts.add(TITLE)
     if event.kind in _ALL or _moves_cells(event):
@@ -262,8 +268,22 @@ class CellView:
     comments: tuple[Comment, ...] = ()
     question: Question | None = None
     """What its code waits to be answered."""
+    authors: CellAuthors = field(default_factory=CellAuthors)
     hint: Hint | None = None
     """What the fixers say of its last run, where that failed."""
+
+    @property
+    def revision(self) -> str | None:
+        """Another one after every edit and every run, for a browser that keeps what it has shown; None while it runs."""
+        if self.execution_id is not None:
+            return None
+        return f"{self.version}.{(self.times.ended or 0) * 1000:.0f}"
+
+    @property
+    def changed_by(self) -> str:
+        """Who edited or ran it last; empty where nobody is known."""
+        known = [one for one in (self.authors.edited, self.authors.ran) if one is not None]
+        return (max(known, key=lambda one: one.seq).by or "") if known else ""
 
     @property
     def lines(self) -> int:
@@ -342,6 +362,7 @@ def _view(
         late=tuple(shown_outputs(session.runs.late_outputs(cell.id))),
         comments=comments_of(cell),
         question=session.questions.of(live.id) if live is not None else None,
+        authors=session.authors_of(cell.id),
     )
 
 
@@ -534,6 +555,7 @@ async def _take(request: PageRequest) -> Response:
 
 async def _give_back(request: PageRequest) -> Response:
     session, form = request.session(), await request.form()
+    request.engine.presence.given_back(session.id)
     await session.give_back(request.person.name, form.get("note", "").strip()[:_MAX_NOTE])
     return request.done("Given back. Agents are told what you changed")
 
@@ -604,15 +626,29 @@ async def _notebook(request: PageRequest) -> Response:
         cells=await cell_views(request.engine, session),
         panels=PANELS,
         exports=export_choices(),
+        presence=presence_of(request.engine.presence, session),
         seq=seq,
     )
 
 
 async def _live(request: PageRequest) -> Response:
     session = request.session()
-    # Who may only look cannot answer what cells ask.
-    attended = session.questions.attended if may(request.person, "run") else nullcontext
-    return LiveResponse(request.http, follow(request.engine, session), while_open=attended)
+    return LiveResponse(
+        request.http,
+        follow(request.engine, session),
+        also=[visits(request.engine.presence, session.id)],
+        while_open=functools.partial(_being_there, request, session, actor()),
+    )
+
+
+@contextmanager
+def _being_there(request: PageRequest, session: Session, who: str) -> Iterator[None]:
+    """Somebody has the page open, and answers what cells ask; who may only look cannot."""
+    with ExitStack() as stack:
+        stack.enter_context(request.engine.presence.staying(session.id, who))
+        if may(request.person, "run"):
+            stack.enter_context(session.questions.attended())
+        yield
 
 
 _PAGES = [
@@ -628,6 +664,7 @@ ROUTES = [
     *_PAGES,
     *_CELL_ACTIONS,
     *_OWNERSHIP_ACTIONS,
+    *_presence.ROUTES,
     *_COMMENT_ACTIONS,
     *plans.ROUTES,
     *_outputs.ROUTES,

@@ -21,6 +21,7 @@ from cellwright.charts.html_embed import bundle
 from cellwright.errors import ChartError
 from cellwright.notebook.cells import RunTimes
 from cellwright.notebook.languages import LANGUAGES
+from cellwright.presence import name_of
 
 __all__ = ["ROUTES", "DiffLine", "Sign", "amount", "diff_lines", "moment", "period", "render"]
 
@@ -44,7 +45,13 @@ def _environment() -> Environment:
     )
     made.globals.update(asset=asset_url, now=time.time, languages=[language.name for language in LANGUAGES])
     made.filters.update(
-        age=age, amount=amount, bytes=bytes_text, moment=moment, period=period, seconds=seconds_text
+        who=name_of,
+        age=age,
+        amount=amount,
+        bytes=bytes_text,
+        moment=moment,
+        period=period,
+        seconds=seconds_text,
     )
     return made
 

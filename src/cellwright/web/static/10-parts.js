@@ -9,7 +9,7 @@ function place(id, html) {
   if (old === null) return;
   if (html === null) { old.remove(); return; }
   const fresh = made(html).firstElementChild;
-  if (fresh !== null && !old.isEqualNode(fresh) && !sameOrder(old, fresh)) swap(old, fresh);
+  if (fresh !== null && !isSame(old, fresh) && !sameOrder(old, fresh)) swap(old, fresh);
 }
 
 function swap(old, fresh) {

@@ -10,6 +10,7 @@ const seen = new IntersectionObserver((entries) => {
 function wake(within) {
   for (const element of all("[data-load]:not([data-loaded])", within)) seen.observe(element);
   for (const chart of all("[data-chart]:not([data-drawn])", within)) draw(chart);
+  watched(within);
   count(within);
 }
 
@@ -34,5 +35,6 @@ function unfold() {
 addEventListener("hashchange", unfold);
 unfold();
 wake(document);
+isReady = true;
 const main = document.querySelector("main[data-live]");
 if (main) follow(main);
