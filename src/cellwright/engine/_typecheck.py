@@ -54,6 +54,12 @@ class TypeChecks:
         self.checking = True
         batch.after.append(lambda: self._services.in_background(self._check))
 
+    def prepare(self) -> None:
+        """Have what checks types started before the first cell runs, where the notebook asks for checks."""
+        if notebook_tsconfig(self._session.file.document) is not None and not self.checking:
+            self.checking = True
+            self._services.in_background(self._check)
+
     async def _check(self) -> None:
         try:
             await self._check_once()
@@ -76,6 +82,8 @@ class TypeChecks:
             tsconfig=notebook_tsconfig(document),
         )
         found = await self._session.host.call(request, list[protocol.Diagnostic])
+        if not request.cells:
+            return
         by_cell: dict[str, list[protocol.Diagnostic]] = defaultdict(list)
         for one in found:
             by_cell[one.cell_id or ""].append(one)

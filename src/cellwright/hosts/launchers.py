@@ -338,7 +338,7 @@ class Launchers:
         key = _confinement(options)
         if key not in self._checkers:
             self._checkers[key] = TypeChecker(
-                isolation=await self.isolation(options), timeout_s=options.start_timeout_s
+                self._tasks, isolation=await self.isolation(options), timeout_s=options.start_timeout_s
             )
         return self._checkers[key]
 

@@ -286,7 +286,7 @@ def _overlap(text: bytearray, token: bytes) -> int:
 
 
 class _Envelope(msgspec.Struct):
-    channel: Literal["iopub", "shell", "control"]
+    channel: Literal["iopub", "shell", "control", "stdin"]
     kind: str
     parent: str = ""
     content: msgspec.Raw = msgspec.Raw(b"{}")

@@ -1,12 +1,14 @@
-"""Runs the type checker of Deno over a notebook, beside its kernel: in a process of its own, as confined as that one.
+"""Checks a notebook's types with Deno's language server, beside its kernel: in a process that stays up for the next check, as
+confined as that kernel.
 
-It runs nobody's code and writes nothing. What is checked, and how it is read, is ``typecheck``'s.
+It runs nobody's code and writes nothing. Speaking with the server is ``_type_server``'s.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import posixpath
 import re
 import shutil
 import stat
@@ -14,25 +16,23 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote, unquote
 
 import anyio
+import anyio.abc
 import msgspec
 
-from cellwright.errors import KernelError, KernelStartError
+from cellwright.errors import KernelStartError
 from cellwright.kernels._confinement import Isolation
-from cellwright.kernels._resources import KernelCgroups, KernelResources
-from cellwright.kernels._spawn import (
-    Start,
-    confined_start,
-    refuse_without_network,
-    watched,
-)
+from cellwright.kernels._resources import KernelCgroups
+from cellwright.kernels._spawn import Start, confined_start, refuse_without_network
+from cellwright.kernels._type_server import IDLE_S, Found, ServerGone, TypeServer
 from cellwright.kernels.deno import V8_MEMORY, find_deno, own_environment
 from cellwright.kernels.kernel import KernelLaunch
-from cellwright.kernels.processes import ExitOutput, KernelProcess, expected_child
+from cellwright.kernels.processes import ExitOutput
 from cellwright.kernels.programs import own_script
 from cellwright.sandbox.policy import SOCKETS
 from cellwright.sandbox.safe_paths import components, open_beneath
@@ -44,23 +44,30 @@ FILES = "check"
 LAYER = "/layer"
 """Where the check sees what a session on a view of a project wrote."""
 
-KEPT_BYTES = 1 << 20
-
 MAX_WRITTEN = 1_000
+
+MAX_LOOKED_AT = 20_000
+
+MAX_SERVERS = 2
+"""A host's servers at once: each holds some 250 MB. The one that was asked longest ago makes way."""
 
 MODULES = (".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx", ".json")
 
-FLAGS = ["--no-lock", "--no-remote", "--cached-only", "--node-modules-dir=none"]
+MAX_IMPORTED = 50
 
 
 class TypeChecker:
-    """Checks notebooks one by one, each in a sandbox of its own that is gone afterwards."""
+    """Checks notebooks one by one, each by a server of its own for as long as nothing but its cells changes."""
 
-    def __init__(self, *, isolation: Isolation | None, timeout_s: float) -> None:
+    def __init__(self, tasks: anyio.abc.TaskGroup, *, isolation: Isolation | None, timeout_s: float) -> None:
+        self._tasks = tasks
         self._isolation = isolation
         self._cgroups = KernelCgroups(isolation)
         self._timeout_s = timeout_s
+        self.idle_s = IDLE_S
         self._deno: Path | None = None
+        self._servers: dict[str, TypeServer] = {}
+        """By the notebook's storage directory, the one that was asked last at the end."""
 
     async def check(
         self, launch: KernelLaunch, cells: Sequence[CellSource], tsconfig: Mapping[str, Any] | None = None
@@ -73,74 +80,125 @@ class TypeChecker:
             TimeoutError: it took too long.
         """
         self._deno = self._deno or await anyio.to_thread.run_sync(find_deno)
+        program = join_cells(cells)
+        seen = await anyio.to_thread.run_sync(_modules, launch.workspace)
+        signature = _signature(program, launch, tsconfig, seen)
+        server = self._kept(_key(launch), signature)
+        if server is not None:
+            # It may have reached a limit since the last check, or somebody ended it.
+            with contextlib.suppress(ServerGone):
+                return await self._ask(server, program, launch)
+        server = await self._start(signature, program, launch, tsconfig)
+        self._servers[_key(launch)] = server
+        return await self._ask(server, program, launch)
+
+    async def _ask(self, server: TypeServer, program: Program, launch: KernelLaunch) -> list[Diagnostic]:
+        files = {f"{server.top}/{quote(name)}": text for name, text in program.files.items()}
+        written = _written(launch.workspace) if launch.workspace is not None else {}
+        others = imported_files(program, cwd=str(launch.cwd), written=written)
+        try:
+            with anyio.fail_after(self._timeout_s):
+                found = await server.check(files, others)
+        except BaseException:
+            # Whoever gave up left an answer behind that nobody waits for.
+            server.close()
+            raise
+        return diagnostics_of(found, program, top=server.top)
+
+    def _kept(self, key: str, signature: object) -> TypeServer | None:
+        """The notebook's server, where what it was started for still holds; else room for another."""
+        server = self._servers.pop(key, None)
+        if server is not None and server.is_alive and signature is not None and server.signature == signature:
+            self._servers[key] = server
+            return server
+        oldest = list(self._servers.values())[: max(0, len(self._servers) - MAX_SERVERS + 1)]
+        for old in (server, *oldest):
+            if old is not None:
+                old.close()
+        self._servers = {name: one for name, one in self._servers.items() if one.is_alive}
+        return None
+
+    async def _start(
+        self, signature: object, program: Program, launch: KernelLaunch, tsconfig: Mapping[str, Any] | None
+    ) -> TypeServer:
         isolation = self._isolation
         if isolation is not None:
             policy = replace(launch.policy or isolation.policy, network="off")
             isolation = isolation.under(policy)
             launch = replace(launch, directory=isolation.directory(launch.directory))
-        program = join_cells(cells)
-        seen_at = (
-            f"{SOCKETS}/{FILES}"
-            if isolation is not None and isolation.stands_by
-            else f"{launch.directory}/{FILES}"
+        boxed = isolation is not None and isolation.stands_by
+        seen_at = f"{SOCKETS}/{FILES}" if boxed else f"{launch.directory}/{FILES}"
+        server = TypeServer(
+            signature, launch.directory, top=_url(seen_at), config=f"{seen_at}/{CONFIG}", idle_s=self.idle_s
+        )
+        start = Start(
+            [str(self._deno), "lsp", "--quiet"], {}, Path("/"), pipes=server.pipes, exit_output=ExitOutput()
         )
         try:
             await anyio.to_thread.run_sync(_write, program, launch, tsconfig, seen_at)
             plan = _plan(str(self._deno), launch, isolation) if isolation is not None else None
-            output, code = await self._run(self._command(program, seen_at), plan, launch)
-        finally:
+            cgroup = await self._cgroups.next(launch.policy)
+        except BaseException:
+            server.pipes.close()
+            start.exit_output.close()
             shutil.rmtree(launch.directory, ignore_errors=True)
-        found = diagnostics_of(output, program, seen_at=seen_at)
-        if code and not found and "Type checking failed" not in output:
-            raise KernelError(f"The type check did not get through: {output[-2_000:]}")
-        return found
-
-    def _command(self, program: Program, seen_at: str) -> list[str]:
-        files = [f"{seen_at}/{name}" for name in program.files]
-        return [str(self._deno), "check", *FLAGS, "--config", f"{seen_at}/{CONFIG}", *files]
-
-    async def _run(
-        self, command: list[str], plan: dict[str, Any] | None, launch: KernelLaunch
-    ) -> tuple[str, int | None]:
-        """What the process said, and its exit code."""
-        cgroup = await self._cgroups.next(launch.policy)
-        start = Start(command, {}, Path("/"), exit_output=ExitOutput(kept_bytes=KEPT_BYTES))
+            raise
         if plan is None:
             start = replace(start, environment=own_environment(str(launch.directory)))
         else:
             start = confined_start(start, plan, replace(launch, cwd=Path("/"), workspace=None), cgroup)
-        try:
-            process = await start.open(cgroup)
-        except OSError as error:
-            await cgroup.remove()
-            raise KernelStartError(f"The type check could not be started: {error}") from error
-        finally:
-            cgroup.handed_over()
-        resources = KernelResources(launch.directory, start.line, None, cgroup.group)
-        with expected_child(process.pid):
-            try:
-                async with anyio.create_task_group() as tasks:
-                    ending = watched(process, start, cgroup)
-                    tasks.start_soon(ending.watch)
-                    tasks.start_soon(start.exit_output.run)
-                    tasks.start_soon(resources.run)
-                    try:
-                        with anyio.fail_after(self._timeout_s):
-                            await start.ready()
-                            code = (await ending.wait()).code
-                    finally:
-                        await _end(ending)
-                        tasks.cancel_scope.cancel()
-                return start.exit_output.text, code
-            finally:
-                start.exit_output.close()
-                await resources.close()
+        await self._tasks.start(partial(server.run, start, cgroup, timeout_s=self._timeout_s))
+        return server
 
 
-async def _end(process: KernelProcess) -> None:
-    process.kill_tree("the type check was given up")
-    with anyio.CancelScope(shield=True):
-        await process.wait()
+def _key(launch: KernelLaunch) -> str:
+    return launch.workspace.storage if launch.workspace is not None else str(launch.cwd)
+
+
+def _signature(
+    program: Program, launch: KernelLaunch, tsconfig: Mapping[str, Any] | None, seen: object
+) -> object:
+    """What a server was started for; None where it cannot be told whether the next check is of the same."""
+    if seen is None:
+        return None
+    written = _written(launch.workspace) if launch.workspace is not None else {}
+    config = config_of(program, tsconfig, seen_at="/", cwd=str(launch.cwd), written=written)
+    return msgspec.json.encode(config), launch.policy, launch.workspace, seen
+
+
+def _modules(place: Workspace | None) -> object:
+    """The modules that a check may read, with their times and sizes; None where there are too many to look at. Blocking.
+
+    A server reads each once. Installed packages are left out: those do not change by themselves.
+    """
+    if place is None:
+        return None
+    found: list[tuple[str, int, int, int]] = []
+    looked = 0
+    for top in dict.fromkeys((place.written, place.cwd if place.mode == "private" else place.top)):
+        for directory, below, names, fd in os.fwalk(top):
+            below[:] = [one for one in below if one != "node_modules" and not one.startswith(".")]
+            looked += len(names) + len(below)
+            if looked > MAX_LOOKED_AT:
+                return None
+            for name in names:
+                if name.endswith(MODULES):
+                    with contextlib.suppress(OSError):
+                        status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                        found.append(
+                            (f"{directory}/{name}", status.st_ino, status.st_mtime_ns, status.st_size)
+                        )
+    tops = [_inode(path) for path in (place.written, place.top)]
+    return tops, found
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    """Which directory is at a path: another one may have come in its place."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _plan(deno: str, launch: KernelLaunch, isolation: Isolation) -> dict[str, Any]:
@@ -233,13 +291,14 @@ MAX_DIAGNOSTICS = 200
 
 MAX_NAME = 255
 
-_HEAD = re.compile(r"(?:(?P<code>TS\d+) \[\w+\]|error: (?P<name>\w*Error)|error): (?P<message>.*)")
-
-_PLACE = re.compile(r" {4}at (?P<file>file://\S+):(?P<line>\d+):(?P<column>\d+)")
-
-_MARK = re.compile(r"\s*(?:\d+ )?\|?\s*[~^]+\s*")
-
 _NAME = re.compile(r"[\w$]+")
+
+_IMPORTED = re.compile(r"""\b(?:from|import)\s*\(?\s*["']((?:\.{0,2}/)[^"'\n\\]+)["']""")
+
+# TypeScript's numbers for what cannot be read; those from here on are about what was read.
+_FIRST_MEANING = 1_200
+
+_ERROR = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,14 +391,27 @@ def config_of(
     }
 
 
-def diagnostics_of(output: str, program: Program, *, seen_at: str) -> list[Diagnostic]:
-    """What the checker found, cell by cell; that a name is declared again in another cell is no mistake here."""
-    found = [(told, *_located(told, program, seen_at)) for told in _blocks(output)]
-    again = _declared_again([(told, cell) for told, cell, _ in found])
+def imported_files(program: Program, *, cwd: str, written: Mapping[str, str]) -> list[str]:
+    """The addresses of files beside the notebook that its cells import by name, to be judged, too."""
+    found: dict[str, None] = {}
+    for text in program.files.values():
+        for name in _IMPORTED.findall(text):
+            path = posixpath.normpath(posixpath.join(cwd, name))
+            below = posixpath.relpath(path, cwd)
+            if below not in program.files and path.endswith(MODULES) and not path.endswith(".json"):
+                found[_url(written.get(below, path))] = None
+    return list(found)[:MAX_IMPORTED]
+
+
+def diagnostics_of(found: Mapping[str, Sequence[Found]], program: Program, *, top: str) -> list[Diagnostic]:
+    """What the server found, cell by cell; that a name is declared again in another cell is no mistake here."""
+    told = [raw for address, items in found.items() for raw in _raws(address, items, program, top)]
+    located = [(raw, *_located(raw, program, top)) for raw in told]
+    again = _declared_again([(raw, cell) for raw, cell, _ in located])
     kept = [
         diagnostic
-        for told, _, diagnostic in found
-        if diagnostic is not None and told.code not in JOINED and again.isdisjoint(told.words)
+        for raw, _, diagnostic in located
+        if diagnostic is not None and raw.code not in JOINED and again.isdisjoint(raw.words)
     ]
     return list(dict.fromkeys(kept))[:MAX_DIAGNOSTICS]
 
@@ -360,46 +432,38 @@ class _RawDiagnostic:
         return {*_NAME.findall(self.source), *_NAME.findall(self.message)}
 
 
-def _blocks(output: str) -> list[_RawDiagnostic]:
-    """The checker's own words, one by one."""
-    told: list[_RawDiagnostic] = []
-    head: re.Match[str] | None = None
-    body: list[str] = []
-    for line in output.splitlines():
-        if (begun := _HEAD.fullmatch(line)) is not None:
-            head, body = begun, []
-        elif head is not None and (place := _PLACE.fullmatch(line)) is not None:
-            told.append(_raw_diagnostic(head, body, place))
-            # What follows up to the next head explains this one further.
-            head = None
-        elif head is not None:
-            body.append(line)
-    return told
+def _raws(address: str, items: Sequence[Found], program: Program, top: str) -> list[_RawDiagnostic]:
+    """The server's words on one file, in the order of their places; advice is left out."""
+    lines = _lines(program.files.get(unquote(address.removeprefix(f"{top}/")), ""))
+    raws = [_raw_diagnostic(address, item, lines) for item in items if item.get("severity") == _ERROR]
+    return sorted(raws, key=lambda raw: (raw.line, raw.column))
 
 
-def _raw_diagnostic(head: re.Match[str], body: Sequence[str], place: re.Match[str]) -> _RawDiagnostic:
-    marked = next((number for number, line in enumerate(body) if _MARK.fullmatch(line)), None)
-    more = body if marked is None else body[: marked - 1]
-    source = "" if marked is None else body[marked - 1]
-    at = 0 if marked is None else re.search(r"[~^]", body[marked]).start()  # type: ignore[union-attr]  # it matched
-    name = _NAME.match(source, at)
-    message = "\n".join([head["message"], *(line for line in more if line.strip() not in ("", "|"))])
+def _raw_diagnostic(address: str, item: Found, lines: Sequence[str]) -> _RawDiagnostic:
+    begin = item["range"]["start"]
+    line, column = int(begin["line"]), int(begin["character"])
+    source = lines[line] if line < len(lines) else ""
+    code, message = _code_and_message(item)
+    name = _NAME.match(source, column)
     return _RawDiagnostic(
-        head["code"] or head["name"] or "Error",
-        message,
-        source,
-        name[0] if name is not None else "",
-        place["file"],
-        int(place["line"]),
-        int(place["column"]),
+        code, message, source, name[0] if name is not None else "", address, line + 1, column + 1
     )
 
 
-def _located(
-    told: _RawDiagnostic, program: Program, seen_at: str
-) -> tuple[CellSource | None, Diagnostic | None]:
+def _code_and_message(item: Found) -> tuple[str, str]:
+    code, message = item.get("code"), str(item.get("message", ""))
+    if isinstance(code, int):
+        return "SyntaxError" if code < _FIRST_MEANING else f"TS{code}", message
+    if code == "no-local":
+        # As the checker says it that has no advice for an editor.
+        address = message.partition("\n")[0].rpartition("module: ")[2]
+        return "TS2307", f"Cannot find module '{address}'."
+    return "TS2307", message
+
+
+def _located(told: _RawDiagnostic, program: Program, top: str) -> tuple[CellSource | None, Diagnostic | None]:
     """The cell that it is about, and the diagnostic, unless it is about nothing that is judged there."""
-    here = f"{_url(seen_at)}/"
+    here = f"{top}/"
     name = unquote(told.file.removeprefix(here))
     message = told.message.replace(here, "./")
     if not told.file.startswith(here):

@@ -78,6 +78,8 @@ async def execution_reply(
             say=call.shared.names.say,
         )
         found |= _files_json(executions)
+        if (prompt := _asks(session, executions)) is not None:
+            found["asks"] = prompt
         if (hint := await _hint(call, session, _failed(executions))) is not None:
             found["hint"] = hint.as_json()
         if news := _news(call, session, known, executions):
@@ -91,6 +93,7 @@ async def execution_reply(
         text,
         *await hint_text(call, session, executions),
         *_files_text(executions),
+        *_asks_text(session, executions),
         *_next_calls(executions),
         *_news(call, session, known, executions),
     ]
@@ -166,6 +169,17 @@ def _files_json(executions: Sequence[Execution]) -> dict[str, Any]:
     }
     more = max(execution.record.more_files for execution in executions)
     return about | ({"more_files": more} if more else {})
+
+
+def _asks(session: Session, executions: Sequence[Execution]) -> str | None:
+    """What one of these executions waits to be answered by a person."""
+    questions = (session.questions.of(execution.id) for execution in executions)
+    return next((clean(question.prompt).strip() for question in questions if question is not None), None)
+
+
+def _asks_text(session: Session, executions: Sequence[Execution]) -> list[str]:
+    prompt = _asks(session, executions)
+    return [f"It waits for a person's answer to {prompt!r}"] if prompt is not None else []
 
 
 def _next_calls(executions: Sequence[Execution]) -> list[str]:

@@ -48,7 +48,7 @@ let lastCell = null;
 let count = 0;
 
 const link = new Link(hear);
-const stage = { cell: () => context.get() ?? current?.cell ?? lastCell, exit };
+const stage = { cell: () => context.get() ?? current?.cell ?? lastCell, exit, ask };
 
 const ANSWERS = {
   kernel_info_request: () => questions.kernelInfo(),
@@ -236,6 +236,17 @@ function decide(event, entry, thrown, inPromise) {
   event.preventDefault();
   Object.defineProperty(event, "preventDefault", { value: () => void (isTaken = true) });
   queueMicrotask(() => isTaken || fail(entry, thrown, inPromise));
+}
+
+/** What a person answers to a cell of now; null where nobody can be asked. */
+function ask(question) {
+  const entry = current;
+  if (!entry?.cell || entry.isScript || !entry.request.content.allow_stdin) return null;
+  entry.cell.outputs.flush();
+  return link.ask(() => {
+    wire.emit("stdin", "input_request", entry.request.id, { prompt: question, password: false });
+    wire.send();
+  });
 }
 
 function exit(code) {

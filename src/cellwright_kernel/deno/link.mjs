@@ -13,6 +13,8 @@ import {
   Object,
   Promise,
   SharedArrayBuffer,
+  TextDecoder,
+  Uint8Array,
   URL,
   Worker,
 } from "./natives.mjs";
@@ -24,6 +26,13 @@ const CLOSED = 1;
 const RUNNING = 2;
 const TORN = 3;
 const OVER = 4;
+const STATE = 0;
+const LENGTH = 1;
+const ANSWER_AT = 8;
+const WAITING = 1;
+const ANSWERED = 2;
+const END_OF_INPUT = "\x04";
+const ANSWER_BYTES = 1 << 16;
 // Deno's own way to count a worker out of what a process waits for, which Node's workers have by name.
 const [HOLD] = Object.getOwnPropertySymbols(Worker.prototype);
 const TAKE = "function (id, value) { this.take(id, value); }";
@@ -31,6 +40,7 @@ const TAKE = "function (id, value) { this.take(id, value); }";
 export class Link {
   #worker = new Worker(new URL("./pump.mjs", import.meta.url), { type: "module", name: "cellwright" });
   #shared = new Int32Array(new SharedArrayBuffer(20));
+  #asked = new Int32Array(new SharedArrayBuffer(ANSWER_AT + ANSWER_BYTES));
   #waiting = new Map();
   #lastId = 0;
   /** The number of the last message that was taken up. */
@@ -46,7 +56,7 @@ export class Link {
   constructor(listen) {
     this.#listen = listen;
     this.#worker.onmessage = ({ data }) => this.#take(data);
-    this.#worker.postMessage({ kind: "begin", shared: this.#shared.buffer });
+    this.#worker.postMessage({ kind: "begin", shared: this.#shared.buffer, asked: this.#asked.buffer });
   }
 
   /** What the inspector hands messages to, maybe in the middle of a cell that computes: they wait for a turn. */
@@ -106,6 +116,18 @@ export class Link {
   /** Waits, without going on with anything else, until the host wants the process to end. */
   sleep() {
     Atomics.wait(this.#shared, OVER, 1);
+  }
+
+  /** `send`s a question and waits, without going on with anything else, for the answer; its end where nobody waits any more. */
+  ask(send) {
+    Atomics.store(this.#asked, STATE, WAITING);
+    send();
+    Atomics.wait(this.#asked, STATE, WAITING);
+    if (Atomics.load(this.#asked, STATE) !== ANSWERED) return END_OF_INPUT;
+    // A decoder does not read memory that is shared.
+    const bytes = new Uint8Array(Atomics.load(this.#asked, LENGTH));
+    bytes.set(new Uint8Array(this.#asked.buffer, ANSWER_AT, bytes.length));
+    return new TextDecoder().decode(bytes);
   }
 
   /** Waits, without going on with anything else, until the inspector's socket is closed. */

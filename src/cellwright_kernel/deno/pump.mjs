@@ -24,7 +24,19 @@ const RUNNING = 2;
 const TORN = 3;
 const OVER = 4;
 
+// The same of questions: whether the first thread waits for an answer, and how many bytes that has.
+const STATE = 0;
+const LENGTH = 1;
+const ANSWER_AT = 8;
+const WAITING = 1;
+const ANSWERED = 2;
+const WITHDRAWN = 3;
+const bytesOfOwn = new Uint8Array(1 << 16);
+
 let shared;
+/** Where the first thread waits for an answer to a question, and the answer's bytes. */
+let asked;
+let answerBytes;
 let begun = false;
 let tearing = false;
 /** Whether a cell was left to itself by an interrupt, so that it may still loop when its turn comes. */
@@ -48,6 +60,8 @@ const ready = Promise.all([prepared.promise, taker]);
 self.onmessage = ({ data }) => {
   if (data.kind === "begin") {
     shared = new Int32Array(data.shared);
+    asked = new Int32Array(data.asked, 0, 2);
+    answerBytes = new Uint8Array(data.asked, ANSWER_AT);
     read();
   } else if (data.kind === "open") open(data.url);
   else if (data.kind === "ready") prepared.resolve();
@@ -140,6 +154,7 @@ async function read() {
     rest = lines.pop();
     for (const line of lines) take(line);
   }
+  withdraw();
   if (!wake()) await tearOff(tell({ kind: "end" }), true);
 }
 
@@ -154,10 +169,31 @@ function take(line) {
     return;
   }
   if ("token" in request && !begun) begin(request);
+  if (request.kind === "input_reply") return void pass(request.content.value);
   if (request.kind === "shutdown_request" && wake()) return;
   const number = tell({ kind: "request", request });
-  if (["interrupt_request", "shutdown_request"].includes(request.kind)) tearOff(number, true);
-  else if (wary && !Atomics.load(shared, RUNNING)) tearOff(number, false);
+  if (["interrupt_request", "shutdown_request"].includes(request.kind)) {
+    withdraw();
+    tearOff(number, true);
+  } else if (wary && !Atomics.load(shared, RUNNING)) tearOff(number, false);
+}
+
+/** Hands the first thread the answer that it waits for. */
+function pass(answer) {
+  const { written } = new TextEncoder().encodeInto(String(answer), bytesOfOwn);
+  // A decoder does not read memory that is shared, nor does an encoder write it.
+  answerBytes.set(bytesOfOwn.subarray(0, written));
+  Atomics.store(asked, LENGTH, written);
+  settle(ANSWERED);
+}
+
+/** Lets it go on without an answer. */
+function withdraw() {
+  settle(WITHDRAWN);
+}
+
+function settle(state) {
+  if (Atomics.compareExchange(asked, STATE, WAITING, state) === WAITING) Atomics.notify(asked, STATE);
 }
 
 /** Lets a thread end that sleeps because its program is over; whether it does. */

@@ -1,4 +1,4 @@
-// What a cell finds around it: its console, its standard streams, questions that nobody can answer, rich display, and
+// What a cell finds around it: its console, its standard streams, questions to whoever is there, rich display, and
 // the values of other languages. Everything that is said leads to the cell that says it.
 
 import { bundle, DISPLAY, displayable, imageOf, quietly, tagFor, text } from "./display.mjs";
@@ -7,13 +7,15 @@ import { values } from "./values.mjs";
 import { Console, Deno, Object, Promise, String, TextDecoder, world } from "./natives.mjs";
 
 const WARNING_LEVEL = 2;
+/** What the host puts before the reason why nobody answers. */
+const UNANSWERED = "\x04";
 
 /** Puts all of it in place. `stage` knows the cell of now (`cell`) and how to end the process (`exit`). */
 export function install(stage) {
   const write = (name, words) => stage.cell()?.outputs.write(name, words);
   installConsole(write, stage);
   installStreams(write);
-  installQuestions(write);
+  installQuestions(write, stage);
   installDisplay(stage);
   installTimers(stage.cell);
   installExits(stage);
@@ -64,16 +66,20 @@ export function installNodeStreams(process, stage) {
   process.reallyExit = stage.exit;
 }
 
-function installQuestions(write) {
-  const unasked = (what, answer) => (message = "") => {
-    write(
-      "stderr",
-      `${what}(${message ? `"${message}"` : ""}): nobody can be asked here, the answer is ${answer}\n`,
-    );
-    return answer;
+function installQuestions(write, stage) {
+  const asked = (what, question, read, otherwise) => (message = "", ...more) => {
+    const answer = stage.ask(question(String(message)));
+    if (answer !== null && !answer.startsWith(UNANSWERED)) return read(answer, ...more);
+    // By itself it is the end of input, as in a terminal.
+    if (answer === UNANSWERED) return otherwise;
+    const reason = answer?.slice(UNANSWERED.length) || "nobody can be asked here";
+    const shown = message ? `"${message}"` : "";
+    write("stderr", `${what}(${shown}): ${reason}, the answer is ${otherwise}\n`);
+    return otherwise;
   };
-  define("prompt", unasked("prompt", null));
-  define("confirm", unasked("confirm", false));
+  // Deno's own take an empty line for the default.
+  define("prompt", asked("prompt", (message) => `${message} `, (answer, usual = null) => answer || usual, null));
+  define("confirm", asked("confirm", (message) => `${message} [y/N] `, (answer) => /^y/i.test(answer), false));
   define("alert", (message = "") => write("stderr", `${message}\n`));
 }
 

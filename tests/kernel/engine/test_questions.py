@@ -31,6 +31,11 @@ async def asked(session: Session) -> Question:
     return question
 
 
+async def answered(session: Session, question: Question, value: str) -> None:
+    await session.questions.answer(question, value)
+    await until(lambda: session.questions.current != question)
+
+
 async def test_an_answer_reaches_the_code_and_neither_the_notebook_nor_the_journal(
     engine: Engine, session: Session
 ) -> None:
@@ -42,8 +47,7 @@ async def test_an_answer_reaches_the_code_and_neither_the_notebook_nor_the_journ
         execution = await session.execute(cell.id, timeout_s=60)
         first = await asked(session)
         assert (first.prompt, first.is_password) == ("Name? ", False)
-        await session.questions.answer(first, "Ada Lovelace")
-        await until(lambda: session.questions.current not in (None, first))
+        await answered(session, first, "Ada Lovelace")
         second = await asked(session)
         assert (second.prompt, second.is_password) == ("Word? ", True)
         with pytest.raises(QuestionOver, match="answered already"):
@@ -128,3 +132,29 @@ async def test_a_question_outlives_its_engine_and_is_over_after_the_stated_time(
             with fail_after():
                 await execution.wait()
         assert "nobody answered within 0.2 s (input_timeout_s)" in json.dumps(execution.error)
+
+
+async def test_typescript_asks_by_prompt_and_confirm_and_is_interrupted_while_it_waits(
+    engine: Engine,
+) -> None:
+    session = await engine.create("script", language="typescript")
+    with session.questions.attended():
+        execution = await session.execute_code("[prompt('Name?'), confirm('Sure?'), prompt('Else?', 'none')]")
+        for prompt, answer in (("Name? ", "Ada ✓"), ("Sure? [y/N] ", "yes"), ("Else? ", "")):
+            question = await asked(session)
+            assert question.prompt == prompt
+            await answered(session, question, answer)
+        with fail_after():
+            await execution.wait()
+        assert execution.text.endswith('[ "Ada ✓", true, "none" ]\n'), execution.text
+        execution = await session.execute_code("globalThis.kept = 1; prompt('Name?'); kept = 2")
+        await asked(session)
+        await session.interrupt()
+        with fail_after():
+            await execution.wait()
+        assert execution.state == "interrupted"
+    execution = await session.execute_code("[prompt('Name?'), kept]")
+    with fail_after():
+        await execution.wait()
+    assert "no page is open on this notebook" in execution.text
+    assert "[ null, " in execution.text

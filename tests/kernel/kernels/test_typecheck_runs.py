@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 
 from cellwright.errors import KernelStartError
@@ -20,6 +24,7 @@ from cellwright.sandbox.workspace import Workspace
 from tests.conftest import Require
 from tests.matrix import first_of
 from tests.support.kernels.denohouse import OPTIONS, House, open_house
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -68,7 +73,7 @@ async def test_a_real_check_finds_what_is_wrong_and_where_and_nothing_else_in_a_
     found = await check(house, *as_people_write, named, user, *odd, wrong)
     assert [(one.cell_id, one.line, one.column, one.code) for one in found] == [("last", 3, 7, "TS2322")]
     assert found[0].message == "Type 'number' is not assignable to type 'string'."
-    assert not list((house.root / "r").glob("c*")), "it leaves nothing behind"
+    assert len(list((house.root / "r").glob("c*"))) == 1, "the server that stays"
     assert not (house.root / "s" / "files").exists() or not list((house.root / "s" / "files").iterdir())
 
 
@@ -98,7 +103,7 @@ async def test_imports_find_the_files_of_the_working_directory(
     place = Workspace(mode, str(project / "work"), str(project), str(house.root / "s"))
     sources = cells("import { one } from './helper.ts'", "const two: string = one", "import './missing.ts'")
     found = await check(house, *sources, place=place)
-    assert [(one.cell_id, one.code) for one in found] == [("c3", "TS2307"), ("c2", "TS2322")]
+    assert [(one.cell_id, one.code) for one in found] == [("c2", "TS2322"), ("c3", "TS2307")]
     if mode == "overlay":
         # What the session wrote comes before what was there.
         layer = Path(place.written, "work")
@@ -122,6 +127,37 @@ async def test_a_check_sees_nothing_of_what_is_hidden_from_its_session(
         place=place,
     )
     assert (found.code, "told" in found.message) == ("TS2307", False)
+
+
+def servers() -> list[int]:
+    """The language servers below this process, each of which is below its sandbox's own processes."""
+    found = []
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it may be ending
+            if one.cmdline()[1:2] == ["lsp"]:
+                found.append(one.pid)
+    return found
+
+
+async def test_one_server_answers_a_notebooks_checks_until_it_dies_files_change_or_nobody_asks(
+    house: House, tmp_path: Path
+) -> None:
+    (tmp_path / "helper.ts").write_text("export const one: number = 1")
+    place = Workspace("direct", str(tmp_path), str(tmp_path), str(house.root / "s"))
+    sources = cells("import { one } from './helper.ts'", "const two: string = one")
+    assert [one.code for one in await check(house, *sources, place=place)] == ["TS2322"]
+    (first,) = servers()
+    more = await check(house, *sources, *cells("const x: number = 'x'"), place=place)
+    assert ([one.code for one in more], servers()) == (["TS2322", "TS2322"], [first])
+    (tmp_path / "helper.ts").write_text("export const one: string = '1'; export const bad: number = ''")
+    (found,) = await check(house, *sources, place=place)
+    assert (found.file, found.cell_id, found.line) == (str(tmp_path / "helper.ts"), None, 1)
+    await until(lambda: servers() and first not in servers())
+    # One that nobody asks ends by itself; this is of the next.
+    (await house.launchers.type_checker(house.options)).idle_s = 0.01
+    os.kill(servers()[0], signal.SIGKILL)
+    assert len(await check(house, *sources, place=place)) == 1
+    await until(lambda: not servers())
 
 
 async def test_a_link_in_place_of_the_working_directory_tells_nothing_of_where_it_leads(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from mcp.types import ElicitRequestParams, ElicitResult
 
-from tests.kernel.mcp.conftest import Connect, new_session, read
+from cellwright import Engine
+from tests.kernel.mcp.conftest import Connect, ask, new_session, read
 from tests.waiting import fail_after
 
 pytestmark = pytest.mark.anyio
@@ -48,8 +49,20 @@ async def test_a_client_that_can_ask_its_person_asks_what_a_cell_asks_for(
         assert "cellwright exec" in secret
 
 
-async def test_a_client_that_cannot_ask_is_told_at_once_that_nobody_answers(connect: Connect) -> None:
+async def test_a_client_that_cannot_ask_is_told_at_once_that_nobody_answers(
+    engine: Engine, connect: Connect
+) -> None:
     async with connect() as client:
         session = await new_session(client)
         text = await read(client, "cell_add_and_run", session_id=session, content=ASKS)
         assert "no page is open on this notebook" in text
+        # Where a person could answer elsewhere, the client is told what its call waits for.
+        questions = engine.session(session).questions
+        with questions.attended():
+            await read(client, "scratch_run", session_id=session, code="input('Name? ')", wait=0)
+            with fail_after():
+                while (question := questions.current) is None:
+                    await questions.change()
+            told = await read(client, "execution_wait", execution_id=question.execution_id, wait=0)
+            assert "It waits for a person's answer to 'Name?'" in told
+            await ask(client, "kernel_interrupt", session_id=session)

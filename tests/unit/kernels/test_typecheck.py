@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from cellwright.kernels.typecheck import CellSource, Diagnostic, config_of, diagnostics_of, join_cells
+from cellwright.kernels.typecheck import (
+    CellSource,
+    Diagnostic,
+    Program,
+    config_of,
+    diagnostics_of,
+    imported_files,
+    join_cells,
+)
 
 AT = "/seen at"
 URL = "file:///seen%20at"
@@ -18,11 +26,13 @@ def cells(*sources: str) -> list[CellSource]:
     return [CellSource(f"c{number}", source) for number, source in enumerate(sources, 1)]
 
 
-def block(code: str, message: str, source: str, line: int, name: str, file: str = "notebook.ts") -> str:
-    column = source.index(name)
-    return (
-        f"{code} [ERROR]: {message}\n{source}\n{' ' * column}~~~\n    at {URL}/{file}:{line}:{column + 1}\n\n"
-    )
+def found(code: int | str, message: str, line: int, column: int, *, severity: int = 1) -> dict[str, Any]:
+    begin = {"line": line - 1, "character": column - 1}
+    return {"range": {"start": begin, "end": begin}, "severity": severity, "code": code, "message": message}
+
+
+def judged(program: Program, *items: dict[str, Any], file: str = f"{URL}/notebook.ts") -> list[Diagnostic]:
+    return diagnostics_of({file: items}, program, top=URL)
 
 
 def test_cells_become_one_module_in_which_none_goes_on_in_the_next() -> None:
@@ -73,50 +83,67 @@ def test_options_may_be_told_as_a_file_holds_them() -> None:
     assert config["compilerOptions"] == {"strict": True, "types": ["x", "./globals.d.ts"]}
 
 
-def test_words_of_the_checker_become_places_in_cells() -> None:
+def test_what_the_server_found_becomes_places_in_cells_and_advice_is_left_out() -> None:
     program = join_cells(cells("const a = 1", "\nconst b: string = a"))
-    output = "Check file:///x\n" + block("TS2322", "Not a string.\n  Because.", "const b: string = a", 5, "b")
-    output += "    The expected type comes from here\n    x\n    ~\n        at file:///lib.d.ts:1:1\n\nFound 1 error.\n"
-    assert diagnostics_of(output, program, seen_at=AT) == [
-        Diagnostic("c2", 2, 7, "TS2322", "Not a string.\n  Because.")
+    assert judged(
+        program,
+        found(2322, "Not a string.\n  Because.", 5, 7),
+        found(6133, "'b' is never read.", 5, 7, severity=4),
+        found("no-local", "Unable to load a local module: file:///w/x.ts\nPlease check the file path.", 2, 1),
+        found("no-cache", "Uncached or missing remote URL: https://x.y/z.ts", 2, 9),
+    ) == [
+        Diagnostic("c1", 1, 1, "TS2307", "Cannot find module 'file:///w/x.ts'."),
+        Diagnostic("c1", 1, 9, "TS2307", "Uncached or missing remote URL: https://x.y/z.ts"),
+        Diagnostic("c2", 2, 7, "TS2322", "Not a string.\n  Because."),
     ]
 
 
 def test_what_is_wrong_in_an_imported_file_names_the_file() -> None:
-    output = "TS2322 [ERROR]: No.\n    at file:///w%20d/helper.ts:3:4\n"
-    assert diagnostics_of(output, join_cells(cells("1")), seen_at=AT) == [
+    assert judged(join_cells(cells("1")), found(2322, "No.", 3, 4), file="file:///w%20d/helper.ts") == [
         Diagnostic(None, 3, 4, "TS2322", "No.", "/w d/helper.ts")
     ]
 
 
-def test_a_syntax_error_is_told_once_and_where_it_is() -> None:
-    output = f"error: SyntaxError: Expected ')'\n   |\n 4 | f(\n   |   ~\n    at {URL}/notebook.ts:4:3\n"
-    assert diagnostics_of(output, join_cells(cells("1", "f(")), seen_at=AT) == [
-        Diagnostic("c2", 1, 3, "SyntaxError", "Expected ')'")
+def test_files_beside_the_notebook_are_judged_where_cells_name_them() -> None:
+    named = CellSource("n", "export {}", "own.ts")
+    uses = cells(
+        "import { a } from './b c.ts'; import './own.ts'; import 'npm:x'", "await import('../d/e.ts')"
+    )
+    program = join_cells([named, *uses, *cells("import x from './x.json'")])
+    assert imported_files(program, cwd="/w/d", written={}) == ["file:///w/d/b%20c.ts", "file:///w/d/e.ts"]
+    layered = imported_files(program, cwd="/w/d", written={"b c.ts": "/layer/d/b c.ts"})
+    assert layered[0] == "file:///layer/d/b%20c.ts"
+
+
+def test_what_cannot_be_read_is_told_where_it_is() -> None:
+    assert judged(join_cells(cells("1", "f(")), found(1109, "Expression expected.", 4, 3)) == [
+        Diagnostic("c2", 1, 3, "SyntaxError", "Expression expected.")
     ]
 
 
 def test_a_name_that_is_declared_again_in_another_cell_is_no_mistake() -> None:
     again = "Cannot redeclare block-scoped variable 'x'."
     program = join_cells(cells("const x = 1", "const x = 'a'; x.at(0)", "const y: string = 1"))
-    output = block("TS2451", again, "const x = 1", 2, "x") + block(
-        "TS2451", again, "const x = 'a'; x.at(0)", 4, "x"
+    told = judged(
+        program,
+        found(2451, again, 2, 7),
+        found(2451, again, 4, 7),
+        # What follows from the other meaning goes as well; what has nothing to do with it stays.
+        found(2339, "No 'at' on number.", 4, 18),
+        found(2322, "No.", 6, 7),
     )
-    # What follows from the other meaning goes as well; what has nothing to do with it stays.
-    output += block("TS2339", "No 'at' on number.", "const x = 'a'; x.at(0)", 4, "at")
-    output += block("TS2322", "No.", "const y: string = 1", 6, "y")
-    assert [one.cell_id for one in diagnostics_of(output, program, seen_at=AT)] == ["c3"]
+    assert [one.cell_id for one in told] == ["c3"]
 
 
 def test_a_name_that_is_declared_twice_in_one_cell_is_one() -> None:
     program = join_cells(cells("const x = 1\nconst x = 2"))
-    output = block("TS2451", "No.", "const x = 1", 2, "x") + block("TS2451", "No.", "const x = 2", 3, "x")
-    assert [one.line for one in diagnostics_of(output, program, seen_at=AT)] == [1, 2]
+    told = judged(program, found(2451, "No.", 2, 7), found(2451, "No.", 3, 7))
+    assert [one.line for one in told] == [1, 2]
 
 
 def test_javascript_is_not_judged() -> None:
     program = join_cells([CellSource("c1", "function f(a) {}", None, "javascript")])
-    assert diagnostics_of(block("TS7006", "Any.", "function f(a) {}", 2, "a"), program, seen_at=AT) == []
+    assert judged(program, found(7006, "Any.", 2, 12)) == []
 
 
 @pytest.mark.parametrize("types", [5, {"a": 1}, "node", None])

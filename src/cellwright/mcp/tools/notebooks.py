@@ -87,6 +87,7 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     call.works_with(session)
     if tsconfig is not None:
         await session.apply([with_tsconfig(session.document, tsconfig)])
+        session.types.prepare()
     if args.description:
         await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
     told = {
