@@ -31,7 +31,7 @@ SCREEN: dict[str, tuple[str, ...]] = {
     "Agent": ("ask", "chat"),
     "Hosts": ("host",),
     "Server": ("ui", "daemon"),
-    "Setup": ("install", "doctor", "completion"),
+    "Setup": ("install", "tutorial", "doctor"),
 }
 """What the first screen shows."""
 
@@ -104,6 +104,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit export": ("Server", "_audit:export"),
     "audit verify": ("Server", "_audit:verify"),
     "install": ("Setup", "_install:install"),
+    "tutorial": ("Setup", "_tutorial:tutorial"),
     "demo": ("Setup", "_demo:demo"),
     "doctor": ("Setup", "_doctor:doctor"),
     "completion": ("Setup", "_completion:completion"),

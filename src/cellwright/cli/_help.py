@@ -39,6 +39,8 @@ _PHRASE = 64
 _record: dict[str, Any] = {}
 _ABOUT = "The notebook computer for AI agents."
 _FOOT = """\
+New here?   cellwright demo        a plan that repairs itself and proves its notebook, in a minute
+            cellwright tutorial    three notebooks that teach by doing
 More:       cellwright help --all  every command
             cellwright COMMAND --help
 """

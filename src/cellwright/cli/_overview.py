@@ -73,6 +73,7 @@ def _next_commands(found: dict[str, Any]) -> list[str]:
         rows.append(("cellwright list", "list every session"))
     else:
         rows += [
+            ("cellwright tutorial", "learn by three notebooks"),
             ('cellwright new "WHAT FOR"', "make a notebook"),
             ("cellwright install claude-code", "give Cellwright to an agent; also codex, gemini, cursor"),
         ]
