@@ -29,6 +29,7 @@ from cellwright_kernel import _datarequests, _diagnosis, _fingerprints, _inputs,
 from cellwright_kernel._adoption import add_layers, adopt
 from cellwright_kernel._checkpoints import Freezer
 from cellwright_kernel._forksafety import stamp_written
+from cellwright_kernel._grid import Grids
 from cellwright_kernel._outputs import CappedSession
 from cellwright_kernel._profiler import Profiler
 from cellwright_kernel._shell_commands import PackageAdvice, run_command
@@ -55,6 +56,7 @@ class Shell(ZMQInteractiveShell):
         self.interrupts = Interrupts()
         self.profiler = Profiler()
         self.packages = PackageAdvice()
+        self.grids = Grids()
         self.language: str | None = None
         """The running cell's, where it is not Python."""
         self.database: Any = None
@@ -155,6 +157,7 @@ class Kernel(IPythonKernel):
         "cellwright_adopt_request",
         "cellwright_inspect_request",
         "cellwright_data_request",
+        "cellwright_grid_request",
         "cellwright_diagnose_request",
         "cellwright_inputs_request",
         "cellwright_profile_request",
@@ -205,6 +208,7 @@ class Kernel(IPythonKernel):
         content = parent["content"]
         shell.language = content.get("language")
         shell.exit_code = None
+        shell.grids.forget()
         if content.get("files"):
             write_named(content["files"])
         try:
@@ -326,6 +330,11 @@ class Kernel(IPythonKernel):
     async def cellwright_data_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Tell what a variable or a result holds."""
         self._answer(stream, ident, parent, partial(_datarequests.answer, self.shell))
+
+    async def cellwright_grid_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell a grid what a part of a result holds."""
+        shell: Any = self.shell
+        self._answer(stream, ident, parent, partial(shell.grids.answer, shell))
 
     async def cellwright_diagnose_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Tell what the last execution raised."""

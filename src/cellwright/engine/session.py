@@ -27,6 +27,7 @@ from cellwright.engine._ownership import Ownership
 from cellwright.engine._replay import Replay, Replays
 from cellwright.engine._typecheck import TypeChecks
 from cellwright.engine.charts import Form, SessionCharts, Visual
+from cellwright.engine.grids import SessionGrids
 from cellwright.engine.hosts import HostLink
 from cellwright.engine.introspection import (
     Completion,
@@ -95,6 +96,7 @@ class Session:
         """How its notebook on a server is kept in step with it, in words; None where it lies here."""
         self._queries = KernelQueries(context, self.workspace, self.kernel)
         self._charts = SessionCharts(context, self.notebook, self.workspace, self.kernel)
+        self.grids = SessionGrids(context, self.kernel)
         self._ownership = Ownership(context)
         context.runs.settle = self._settle
 

@@ -265,6 +265,8 @@ class CellView:
     outputs: Markup
     late: tuple[Shown, ...] = ()
     """What was said in its name after its last run had ended."""
+    dropped_bytes: int = 0
+    """Of its last run's output: what was beyond the limit."""
     comments: tuple[Comment, ...] = ()
     question: Question | None = None
     """What its code waits to be answered."""
@@ -342,6 +344,7 @@ def _view(
     ours = cell.metadata.get("cellwright")
     held = ours if isinstance(ours, Mapping) else {}
     at = f"/sessions/{session.id}/cells/{cell.id}"
+    newest = session.runs.newest(cell.id)
     return CellView(
         id=cell.id,
         kind=cell.kind,
@@ -360,6 +363,7 @@ def _view(
         execution_id=live.id if live is not None else None,
         outputs=_OUTPUTS.html(at, cell.outputs, growing=live is not None, places=places),
         late=tuple(shown_outputs(session.runs.late_outputs(cell.id))),
+        dropped_bytes=newest.record.dropped_bytes if newest is not None and cell.outputs else 0,
         comments=comments_of(cell),
         question=session.questions.of(live.id) if live is not None else None,
         authors=session.authors_of(cell.id),

@@ -30,6 +30,11 @@ class Table:
     note: str
     """What stands beside it: how many rows there were before it was printed."""
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether rows were left out where it was printed."""
+        return any(set(row) <= {"...", "…"} for row in self.rows)
+
 
 @dataclass(frozen=True, slots=True)
 class TableView:

@@ -142,9 +142,9 @@ def _bytes(html: str) -> bytes:
     return html.encode(errors="replace")
 
 
-def page(path: str, view: View, *, needs: Role = "view") -> Route:
-    """Something to look at."""
-    return Route(path, _let_in(view, needs, _error_page), methods=["GET"])
+def page(path: str, view: View, *, needs: Role = "view", as_data: bool = False) -> Route:
+    """Something to look at; with ``as_data`` the page's script looks, and reads what went wrong as data too."""
+    return Route(path, _let_in(view, needs, _refusal if as_data else _error_page), methods=["GET"])
 
 
 def action(

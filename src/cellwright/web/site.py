@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute
 from cellwright.web import (
     _chat,
     _debug,
+    _grid,
     _new_notebook,
     _notebook,
     _sessions,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["application"]
 
-_VIEWS = (_sessions, _new_notebook, _uploads, _toolbar, _notebook, _chat, _debug, _verified_notebook)
+_VIEWS = (_sessions, _new_notebook, _uploads, _toolbar, _grid, _notebook, _chat, _debug, _verified_notebook)
 
 
 def application(site: Site) -> ASGIApp:

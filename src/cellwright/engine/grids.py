@@ -1,0 +1,139 @@
+"""A grid over the table that a cell showed: asks the live kernel for its columns, rows, figures and files.
+
+Of what is asked only the parts that somebody looks at leave the kernel. Nothing is started for it: a grid of a kernel
+that is gone says so, and one of a kernel that runs a cell has to wait.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from cellwright.engine._context import SessionContext
+from cellwright.engine.kernel import SessionKernel
+from cellwright.errors import KernelError, KernelGone
+
+__all__ = ["GridColumn", "GridFigures", "GridHead", "GridRows", "SessionGrids"]
+
+GRID_REQUEST = "cellwright_grid_request"
+# A million texts are sorted within seconds; a larger frame takes its time.
+_TIMEOUT_S = 120.0
+
+FileFormat: TypeAlias = Literal["csv", "parquet"]
+T = TypeVar("T")
+
+
+class GridColumn(msgspec.Struct, frozen=True):
+    name: str
+    kind: str
+    dtype: str
+    index: bool = False
+    """Whether it names the rows."""
+
+
+class GridHead(msgspec.Struct, frozen=True):
+    """What a grid begins with."""
+
+    type: str
+    columns: tuple[GridColumn, ...]
+    width: int
+    """How many columns there are; only the first are shown."""
+    total: int
+    runs: int
+    """How many cells had run: after another one the frame may be a different one."""
+    digests: tuple[str, ...] = ()
+    """What tells whether it is still what was shown."""
+    name: str | None = None
+    """The variable that code knows it by."""
+
+
+class GridRows(msgspec.Struct, frozen=True):
+    start: int
+    found: int
+    """How many rows the filters leave."""
+    rows: tuple[tuple[Any, ...], ...]
+    total: int
+    runs: int
+
+
+class GridFigures(msgspec.Struct, frozen=True):
+    """What a column's head says of all its values."""
+
+    missing: int
+    least: Any = None
+    most: Any = None
+    bars: tuple[int, ...] = ()
+    distinct: int | None = None
+    common: tuple[tuple[str, int], ...] = ()
+
+
+class _Part(msgspec.Struct, frozen=True):
+    text: str
+    runs: int
+    next: int | None = None
+
+
+class SessionGrids:
+    """The grids of one session; ``run`` is the number that a cell ran under."""
+
+    def __init__(self, session: SessionContext, kernel: SessionKernel) -> None:
+        self._session = session
+        self._kernel = kernel
+
+    async def head(self, run: int) -> GridHead:
+        """The columns and the size of the table that a cell showed.
+
+        Raises:
+            KernelBusy: a cell is running.
+            KernelGone: there is no kernel that has it.
+            KernelError: the table is gone from the kernel.
+        """
+        return await self._ask(run, {"want": "open"}, GridHead)
+
+    async def rows(
+        self,
+        run: int,
+        *,
+        start: int,
+        count: int,
+        sort: tuple[str, bool] | None = None,
+        filters: tuple[tuple[str, str], ...] = (),
+    ) -> GridRows:
+        """Some rows, of those that the filters leave, by the order of a column."""
+        asked = {"want": "rows", "start": start, "count": count, "sort": sort or (), "filters": filters}
+        return await self._ask(run, asked, GridRows)
+
+    async def figures(self, run: int, column: str) -> GridFigures:
+        """What a column holds, counted over all rows."""
+        return await self._ask(run, {"want": "column", "name": column}, GridFigures)
+
+    async def file(self, run: int, format: FileFormat) -> AsyncIterator[bytes]:  # what people call it
+        """The whole table as a file, part by part.
+
+        Raises:
+            KernelError: another cell ran meanwhile: the parts would not belong together.
+        """
+        start: int | None = 0
+        runs: int | None = None
+        while start is not None:
+            part = await self._ask(run, {"want": format, "start": start}, _Part)
+            if runs is not None and part.runs != runs:
+                raise KernelError("A cell ran while the table was written", hint="Take it once more")
+            runs, start = part.runs, part.next
+            yield part.text.encode() if format == "csv" else base64.b64decode(part.text)
+
+    async def _ask(self, run: int, content: dict[str, Any], kind: type[T]) -> T:
+        if self._session.record.kernel_id is None:
+            raise KernelGone("The kernel that has this table is gone", hint="Run the cell again")
+        reply = await self._kernel.ask(GRID_REQUEST, {"run": run, **content}, timeout_s=_TIMEOUT_S)
+        if reply.get("status") != "ok":
+            told = str(reply.get("evalue", "")).strip("'\"")
+            raise KernelError(f"The table cannot be shown: {told}", hint="Run the cell again")
+        try:
+            return msgspec.convert(reply, kind)
+        except msgspec.ValidationError as error:
+            # What runs in a kernel can change what it answers.
+            raise KernelError(f"What the kernel tells of the table cannot be read: {error}") from error

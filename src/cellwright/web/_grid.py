@@ -1,0 +1,181 @@
+"""The grid over a table that a cell showed: what its script asks for, its files, and the chart that it writes a cell for.
+
+The kernel answers, through the session; a preview in the page's HTML stays where no kernel has the table any more.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from cellwright.engine import Session
+from cellwright.engine.cell_states import ran_in_kernel
+from cellwright.engine.grids import GridColumn, GridHead
+from cellwright.errors import KernelGone, UnknownCell
+from cellwright.notebook import Cell
+from cellwright.notebook.languages import cell_metadata
+from cellwright.web.requests import PageRequest, action, answer, attachment, page
+
+__all__ = ["ROUTES", "chart_code", "grid_run"]
+
+_MOST_ROWS = 1_000
+_MOST_FILTERS = 20
+_NUMBER = re.compile(r"\d{1,12}")
+
+
+def grid_run(session: Session, cell: Cell, number: int) -> int | None:
+    """The number under which the live kernel keeps the table of an output; None where it has none."""
+    output = cell.outputs[number] if number < len(cell.outputs) else {}
+    count = output.get("execution_count")
+    if output.get("output_type") != "execute_result" or not isinstance(count, int):
+        return None
+    is_kept = session.runs_python and cell.execution_count == count and ran_in_kernel(session, cell)
+    return count if is_kept else None
+
+
+async def _head(request: PageRequest) -> Response:
+    session, cell, number, run = _asked(request)
+    head = await session.grids.head(run)
+    told = msgspec.to_builtins(head)
+    shown = _digest(cell.outputs[number])
+    # Of a table without a digest nobody can tell.
+    told["changed"] = shown is not None and shown not in head.digests
+    del told["digests"]
+    return answer(told)
+
+
+def _digest(output: Mapping[str, Any]) -> str | None:
+    """What the kernel told of the table beside its HTML."""
+    metadata = output.get("metadata")
+    ours = metadata.get("cellwright") if isinstance(metadata, Mapping) else None
+    digest = ours.get("digest") if isinstance(ours, Mapping) else None
+    return digest if isinstance(digest, str) else None
+
+
+async def _rows(request: PageRequest) -> Response:
+    session, _, _, run = _asked(request)
+    query = request.http.query_params
+    order = query.get("sort", "")
+    found = await session.grids.rows(
+        run,
+        start=_whole(query.get("start", "0")),
+        count=min(_whole(query.get("count", "100")), _MOST_ROWS),
+        sort=(order[1:], order[0] == "-") if order else None,
+        filters=_filters(query.get("filters", "")),
+    )
+    return answer(msgspec.to_builtins(found))
+
+
+def _whole(text: str) -> int:
+    return int(text) if _NUMBER.fullmatch(text) else 0
+
+
+def _filters(text: str) -> tuple[tuple[str, str], ...]:
+    """The filters of columns by their names, as the script writes them; what is none is left out."""
+    try:
+        found = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return ()
+    pairs = found.items() if isinstance(found, dict) else ()
+    return tuple((name, str(wanted)[:200]) for name, wanted in list(pairs)[:_MOST_FILTERS])
+
+
+async def _figures(request: PageRequest) -> Response:
+    session, _, _, run = _asked(request)
+    figures = await session.grids.figures(run, request.http.query_params.get("column", ""))
+    return answer(msgspec.to_builtins(figures))
+
+
+async def _file(request: PageRequest) -> Response:
+    """The whole table. Its first part is had before anything is answered, so that what goes wrong is said."""
+    session, cell, _, run = _asked(request)
+    wanted = "parquet" if request.http.path_params["format"] == "parquet" else "csv"
+    head = await session.grids.head(run)
+    parts = session.grids.file(run, "parquet" if wanted == "parquet" else "csv")
+    first = await anext(parts)
+
+    async def whole() -> AsyncIterator[bytes]:
+        yield first
+        async for part in parts:
+            yield part
+
+    name = f"{head.name or f'{session.name}-{cell.id}'}.{wanted}"
+    return StreamingResponse(whole(), media_type="application/octet-stream", headers=attachment(name))
+
+
+async def _chart(request: PageRequest) -> Response:
+    """Write a cell below that draws a column, and run it."""
+    session, cell, _, run = _asked(request)
+    head = await session.grids.head(run)
+    name = (await request.form()).get("column", "")
+    column = next((one for one in head.columns if one.name == name), None)
+    if column is None:
+        raise UnknownCell(f"The table has no column {name!r}", hint="Open it again: it has changed")
+    metadata = cell_metadata(language="python") if session.language != "python" else None
+    position = session.document.index(cell.id) + 1
+    added = await session.add_cell(chart_code(head, column, run), position=position, metadata=metadata)
+    await session.execute(added.id)
+    return request.done("The chart is in a cell of its own, below", go=f"#cell-{added.id}")
+
+
+def chart_code(head: GridHead, column: GridColumn, run: int) -> str:
+    """Code that draws one column: numbers by how often they are, times as a line, else the commonest values."""
+    table, name = head.name or f"Out[{run}]", column.name
+    value = next((one.name for one in head.columns if one.kind == "number" and not one.index), None)
+    counted = _counted(head, column, table)
+    if column.kind == "number":
+        lines = [f"show({table}, 'histogram', x={name!r}, title={name!r})"]
+    elif column.kind == "time" and value is not None:
+        lines = [f"show({table}, 'line', x={name!r}, y={value!r}, title={f'{value} by {name}'!r})"]
+    elif counted is not None:
+        lines = [f"counts = {counted}", f"show(counts, 'bar', x={name!r}, y='count', title={name!r})"]
+    else:
+        lines = [f"show({table})"]
+    return "\n".join(["from cellwright_kernel import show", "", *lines])
+
+
+def _counted(head: GridHead, column: GridColumn, table: str) -> str | None:
+    """An expression for how often each value is in a column; None where the library has none."""
+    name = column.name
+    if column.index:
+        return f"{table}.index.get_level_values({name!r}).value_counts().head(20)"
+    match head.type:
+        case "pandas.DataFrame":
+            return f"{table}[{name!r}].value_counts().head(20)"
+        case "pandas.Series":
+            return f"{table}.rename({name!r}).value_counts().head(20)"
+        case "polars.DataFrame":
+            return f"{table}[{name!r}].value_counts(sort=True).head(20)"
+        case _:
+            return None
+
+
+def _asked(request: PageRequest) -> tuple[Session, Cell, int, int]:
+    """The session, the cell, the output's number and its run that an address names.
+
+    Raises:
+        KernelGone: no live kernel has the output's table.
+    """
+    session = request.session()
+    cell = session.cell(request.http.path_params["cell_id"])
+    number: int = request.http.path_params["number"]
+    run = grid_run(session, cell, number)
+    if run is None:
+        raise KernelGone("The kernel no longer has this table", hint="Run the cell again")
+    return session, cell, number, run
+
+
+_GRID = "/sessions/{session_id}/cells/{cell_id}/outputs/{number:int}/grid"
+
+ROUTES = [
+    page(_GRID, _head, as_data=True),
+    page(f"{_GRID}/rows", _rows, as_data=True),
+    page(f"{_GRID}/figures", _figures, as_data=True),
+    page(f"{_GRID}/all.{{format}}", _file),
+    action(f"{_GRID}/chart", _chart),
+]

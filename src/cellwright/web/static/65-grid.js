@@ -1,0 +1,402 @@
+// A grid over a live table: the kernel is asked for the rows that are seen, and only those are in the document.
+//   data-grid="URL"   a button: opens the grid of an output in place of its preview
+
+const ROW = 26, CHUNK = 100, MOST_CHUNKS = 60, MOST_COPIED = 10000;
+// No browser has elements much higher than this: beyond it a step of the scroll bar is more than a row.
+const MOST_HEIGHT = 8e6;
+
+class Grid {
+  constructor(button, output) {
+    this.url = button.dataset.grid;
+    this.button = button;
+    this.output = output;
+    this.chunks = new Map();
+    this.filters = {};
+    this.sort = "";
+    this.first = 0;
+    this.active = { row: 0, column: 0 };
+    this.anchor = null;
+    this.asked = 0;
+  }
+
+  async open() {
+    this.head = await this.get("");
+    this.found = this.head.total;
+    this.build();
+    this.output.classList.add("gridded");
+    this.button.closest("form").after(this.root);
+    this.note.hidden = !this.head.changed;
+    this.fit();
+    await this.draw();
+    this.body.focus({ preventScroll: true });
+    this.watchHeads();
+  }
+
+  close() {
+    this.root.remove();
+    this.output.classList.remove("gridded");
+    this.button.focus();
+  }
+
+  async get(path) {
+    const answer = await ask(this.url + path);
+    const told = await answer.json();
+    if (!answer.ok || told.error) throw new Error([told.error, told.hint].filter(Boolean).join(". "));
+    return told;
+  }
+
+  // What stands where ------------------------------------------------------------------------------------------------
+
+  build() {
+    const { head } = this, cut = head.width - head.columns.length;
+    this.root = made_of("cell-grid", { className: "grid" });
+    this.root.moved = () => this.go(this.first);
+    this.root.setAttribute("role", "region");
+    this.root.setAttribute("aria-label", this.button.getAttribute("aria-label"));
+    const bar = made_of("div", { className: "tools" });
+    this.count = made_of("span", { className: "count" });
+    this.count.setAttribute("role", "status");
+    this.problem = made_of("span", { className: "wrong", hidden: true });
+    this.problem.setAttribute("role", "alert");
+    bar.append(
+      this.count,
+      made_of("small", { textContent: `${head.name ? `${head.name}, ` : ""}${head.type}${cut > 0 ? `; the first ${head.columns.length} of ${head.width} columns` : ""}` }),
+      pressed_by("Copy", () => this.copy()),
+      this.download("CSV"), this.download("Parquet"),
+      pressed_by("Close", () => this.close()),
+      this.problem,
+    );
+    this.note = made_of("p", { className: "notice", textContent: "The table has changed since it was shown above: this is what the kernel has now." });
+    this.body = made_of("div", { className: "scroll", tabIndex: 0 });
+    this.body.setAttribute("role", "grid");
+    this.body.setAttribute("aria-label", `${head.name ?? "Table"}, all rows`);
+    this.body.setAttribute("aria-colcount", head.columns.length);
+    this.body.setAttribute("aria-readonly", "true");
+    this.widths = head.columns.map((one) => `${Math.min(Math.max(one.name.length + 4, one.kind === "number" ? 13 : 16), 34)}ch`);
+    this.heads = made_of("div", { className: "heads" });
+    this.heads.setAttribute("role", "rowgroup");
+    const names = made_of("div", { className: "row" });
+    names.setAttribute("role", "row");
+    names.setAttribute("aria-rowindex", 1);
+    names.append(...head.columns.map((one, number) => this.headOf(one, number)));
+    this.heads.append(names);
+    this.space = made_of("div", { className: "space" });
+    this.space.setAttribute("role", "rowgroup");
+    this.body.append(this.heads, this.space);
+    this.root.append(this.note, bar, this.body);
+    this.root.style.setProperty("--columns", this.widths.join(" "));
+    // The page's own keys, such as the arrows from cell to cell, are not meant here.
+    this.root.addEventListener("keydown", (event) => { if (event.key !== "Escape") event.stopPropagation(); });
+    this.body.addEventListener("scroll", () => this.scrolled());
+    this.body.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
+    this.body.addEventListener("keydown", (event) => this.key(event));
+    this.space.addEventListener("pointerdown", (event) => this.point(event));
+    this.body.addEventListener("copy", (event) => { if (event.target === this.body) { event.preventDefault(); this.copy(); } });
+  }
+
+  headOf(column, number) {
+    const cell = made_of("div", { className: `head ${column.kind}` });
+    cell.setAttribute("role", "columnheader");
+    cell.setAttribute("aria-colindex", number + 1);
+    cell.setAttribute("aria-sort", "none");
+    cell.dataset.column = column.name;
+    const sort = pressed_by(column.name || "#", () => this.order(column.name));
+    sort.className = "name";
+    sort.title = `Sort by ${column.name} (${column.dtype})`;
+    const chart = pressed_by("▥", () => this.chart(column.name));
+    chart.setAttribute("aria-label", `Chart ${column.name}`);
+    chart.title = "Write a cell that draws this column";
+    chart.dataset.needs = "run";
+    const figures = made_of("div", { className: "figures", textContent: column.dtype });
+    const filter = made_of("input", { type: "search", placeholder: column.kind === "number" ? ">0" : "text" });
+    filter.setAttribute("aria-label", `Filter ${column.name}: a text, =x, >5, empty or filled`);
+    filter.addEventListener("change", () => this.filter(column.name, filter.value));
+    filter.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); this.filter(column.name, filter.value); } });
+    const line = made_of("div", { className: "line" });
+    line.append(sort, chart);
+    cell.append(line, figures, filter);
+    return cell;
+  }
+
+  download(kind) {
+    const link = made_of("a", { className: "button", href: `${this.url}/all.${kind.toLowerCase()}`, textContent: kind, download: "" });
+    link.setAttribute("aria-label", `All rows as ${kind}`);
+    return link;
+  }
+
+  /** How high all rows are together, and what of that the element has. */
+  fit() {
+    this.height = Math.min(Math.max(this.found, 1) * ROW, MOST_HEIGHT);
+    this.space.style.height = `${this.height}px`;
+    this.body.setAttribute("aria-rowcount", this.found + 1);
+    const total = this.head.total.toLocaleString("en");
+    this.count.textContent = this.found === this.head.total ? `${total} rows × ${this.head.width} columns` : `${this.found.toLocaleString("en")} of ${total} rows`;
+  }
+
+  get isScaled() { return this.height < this.found * ROW; }
+  get fitting() { return Math.max(Math.floor((this.body.clientHeight - this.heads.offsetHeight) / ROW), 3); }
+  get lastFirst() { return Math.max(this.found - this.fitting, 0); }
+
+  // Rows ---------------------------------------------------------------------------------------------------------------
+
+  scrolled() {
+    const room = Math.max(this.body.scrollHeight - this.body.clientHeight, 1);
+    // The place that was set for a row says less than the row itself.
+    if (this.isScaled && this.set === Math.round(this.body.scrollTop)) return;
+    this.first = this.isScaled ? this.body.scrollTop / room * this.lastFirst : this.body.scrollTop / ROW;
+    this.draw();
+  }
+
+  wheeled(event) {
+    if (!this.isScaled || event.deltaY === 0) return;
+    event.preventDefault();
+    this.go(this.first + event.deltaY / ROW);
+  }
+
+  go(first) {
+    this.first = Math.min(Math.max(first, 0), this.lastFirst);
+    const room = Math.max(this.body.scrollHeight - this.body.clientHeight, 1);
+    this.body.scrollTop = this.isScaled ? this.first / Math.max(this.lastFirst, 1) * room : this.first * ROW;
+    this.set = Math.round(this.body.scrollTop);
+    this.draw();
+  }
+
+  query(start, count) {
+    return `/rows?${new URLSearchParams({ start, count, sort: this.sort, filters: JSON.stringify(this.filters) })}`;
+  }
+
+  row(number) { return this.chunks.get(Math.floor(number / CHUNK))?.[number % CHUNK]; }
+
+  async draw() {
+    this.paint();
+    const from = Math.floor(Math.max(this.first - 20, 0) / CHUNK), to = Math.floor(Math.min(this.first + this.fitting + 20, Math.max(this.found - 1, 0)) / CHUNK);
+    const wanted = [];
+    for (let chunk = from; chunk <= to; chunk += 1) if (!this.chunks.has(chunk)) wanted.push(chunk);
+    if (!wanted.length || this.loading) return;
+    this.loading = true;
+    const asked = this.asked;
+    try {
+      const told = await this.get(this.query(wanted[0] * CHUNK, (wanted.at(-1) - wanted[0] + 1) * CHUNK));
+      if (asked !== this.asked) return;
+      if (told.runs !== this.head.runs || told.total !== this.head.total) await this.again();
+      else this.keep(wanted[0], wanted.at(-1), told);
+      this.say("");
+    } catch (error) {
+      this.say(error.message);
+      return;
+    } finally {
+      this.loading = false;
+      this.body.dataset.ready = "yes";
+    }
+    this.paint();
+    this.draw();
+  }
+
+  keep(from, to, told) {
+    if (told.found !== this.found) { this.found = told.found; this.fit(); }
+    for (let chunk = from; chunk <= to; chunk += 1) this.chunks.set(chunk, told.rows.slice((chunk - from) * CHUNK, (chunk - from + 1) * CHUNK));
+    for (const chunk of this.chunks.keys()) { if (this.chunks.size <= MOST_CHUNKS) break; if (chunk < from || chunk > to) this.chunks.delete(chunk); }
+  }
+
+  /** A cell ran since: the table may be another one. */
+  async again() {
+    const before = this.head.columns.map((one) => one.name).join("\0");
+    const head = await this.get("");
+    if (head.columns.map((one) => one.name).join("\0") !== before) {
+      this.root.remove();
+      this.output.classList.remove("gridded");
+      say("The table has other columns now", true);
+      await new Grid(this.button, this.output).open();
+      return;
+    }
+    this.head = head;
+    this.note.hidden = !head.changed;
+    this.chunks.clear();
+    this.found = head.total;
+    this.fit();
+  }
+
+  say(text) {
+    this.problem.hidden = !text;
+    this.problem.textContent = text;
+    if (text) this.problem.append(" ", pressed_by("Try again", () => this.draw()));
+  }
+
+  paint() {
+    const first = Math.floor(this.first), rows = [];
+    for (let number = Math.max(first - 5, 0); number < Math.min(first + this.fitting + 6, this.found); number += 1) rows.push(this.rowOf(number));
+    // Where the rows stand follows what is seen, so that they glide by whole and half rows alike.
+    const top = this.isScaled ? this.body.scrollTop - (this.first - first) * ROW - Math.min(first, 5) * ROW : Math.max(first - 5, 0) * ROW;
+    const shift = made_of("div", { className: "window" });
+    shift.setAttribute("role", "presentation");
+    shift.style.transform = `translateY(${Math.max(top, 0)}px)`;
+    shift.append(...rows);
+    this.space.replaceChildren(shift);
+    const active = this.cellId(this.active.row, this.active.column);
+    if (document.getElementById(active)) this.body.setAttribute("aria-activedescendant", active); else this.body.removeAttribute("aria-activedescendant");
+  }
+
+  cellId(row, column) { return `${this.url}/${row}/${column}`; }
+
+  rowOf(number) {
+    const held = this.row(number), row = made_of("div", { className: held ? "row" : "row waits" });
+    row.setAttribute("role", "row");
+    row.setAttribute("aria-rowindex", number + 2);
+    this.head.columns.forEach((column, place) => {
+      const value = held?.[place], cell = made_of("div", { className: `cell-of ${column.kind}`, id: this.cellId(number, place) });
+      cell.setAttribute("role", column.index ? "rowheader" : "gridcell");
+      cell.setAttribute("aria-colindex", place + 1);
+      if (held && value === null) cell.classList.add("none");
+      cell.textContent = held ? shown_as(value) : "…";
+      if (this.isChosen(number, place)) cell.setAttribute("aria-selected", "true");
+      row.append(cell);
+    });
+    return row;
+  }
+
+  // Order, filters, figures --------------------------------------------------------------------------------------------
+
+  restart() {
+    this.asked += 1;
+    this.chunks.clear();
+    this.first = 0;
+    this.active = { row: 0, column: this.active.column };
+    this.anchor = null;
+    this.loading = false;
+    this.body.scrollTop = 0;
+    delete this.body.dataset.ready;
+    this.draw();
+  }
+
+  order(name) {
+    this.sort = this.sort === `+${name}` ? `-${name}` : this.sort === `-${name}` ? "" : `+${name}`;
+    for (const head of all(".head", this.heads)) head.setAttribute("aria-sort", this.sort.slice(1) !== head.dataset.column || !this.sort ? "none" : this.sort[0] === "-" ? "descending" : "ascending");
+    this.restart();
+  }
+
+  filter(name, text) {
+    if ((this.filters[name] ?? "") === text.trim()) return;
+    if (text.trim()) this.filters[name] = text.trim(); else delete this.filters[name];
+    if (!Object.keys(this.filters).length) { this.found = this.head.total; this.fit(); }
+    this.restart();
+  }
+
+  /** Figures are counted over all rows: of a column only once it is seen, one after another. */
+  watchHeads() {
+    let line = Promise.resolve();
+    const watcher = new IntersectionObserver((entries) => {
+      for (const { isIntersecting, target } of entries) {
+        if (!isIntersecting) continue;
+        watcher.unobserve(target);
+        line = line.then(() => this.figures(target)).catch(() => {});
+      }
+    }, { root: this.body });
+    for (const head of all(".head", this.heads)) watcher.observe(head);
+  }
+
+  async figures(head) {
+    const told = await this.get(`/figures?column=${encodeURIComponent(head.dataset.column)}`), words = [];
+    if (told.least !== null) words.push(`${shown_as(told.least)} – ${shown_as(told.most)}`);
+    if (told.distinct !== null) words.push(`${told.distinct.toLocaleString("en")} distinct`);
+    if (told.common.length && told.distinct > 1) words.push(`${told.common[0][0]} ×${told.common[0][1].toLocaleString("en")}`);
+    if (told.missing) words.push(`${told.missing.toLocaleString("en")} missing`);
+    const place = head.querySelector(".figures");
+    place.textContent = words.join(", ");
+    place.title = place.textContent;
+    if (told.bars.length) place.append(bars_of(told.bars, `How the values of ${head.dataset.column} are spread`));
+  }
+
+  async chart(column) {
+    const answer = await ask(`${this.url}/chart`, { method: "POST", body: new URLSearchParams({ column }) });
+    const told = await answer.json();
+    say(told.say ?? [told.error, told.hint].filter(Boolean).join("\n"), Boolean(told.error));
+    if (told.go) document.getElementById(told.go.slice(1))?.focus();
+  }
+
+  // Choosing and copying -----------------------------------------------------------------------------------------------
+
+  isChosen(row, column) {
+    const from = this.anchor ?? this.active, to = this.active;
+    return row >= Math.min(from.row, to.row) && row <= Math.max(from.row, to.row) && column >= Math.min(from.column, to.column) && column <= Math.max(from.column, to.column);
+  }
+
+  point(event) {
+    const cell = event.target.closest("[id]"), [row, column] = cell.id.slice(this.url.length + 1).split("/").map(Number);
+    if (event.shiftKey) this.anchor ??= this.active; else this.anchor = null;
+    this.active = { row, column };
+    this.paint();
+  }
+
+  key(event) {
+    if (event.target !== this.body) return;
+    const step = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1], PageDown: [this.fitting, 0], PageUp: [-this.fitting, 0] }[event.key];
+    const end = { Home: event.ctrlKey ? [0, 0] : [this.active.row, 0], End: event.ctrlKey ? [this.found - 1, this.head.columns.length - 1] : [this.active.row, this.head.columns.length - 1] }[event.key];
+    if (event.key === "a" && (event.ctrlKey || event.metaKey)) {
+      this.anchor = { row: 0, column: 0 };
+      this.active = { row: this.found - 1, column: this.head.columns.length - 1 };
+    } else if (step || end) {
+      if (event.shiftKey) this.anchor ??= this.active; else this.anchor = null;
+      const [row, column] = end ?? [this.active.row + step[0], this.active.column + step[1]];
+      this.active = { row: Math.min(Math.max(row, 0), Math.max(this.found - 1, 0)), column: Math.min(Math.max(column, 0), this.head.columns.length - 1) };
+    } else return;
+    event.preventDefault();
+    if (this.active.row < this.first) this.go(this.active.row);
+    else if (this.active.row >= this.first + this.fitting) this.go(this.active.row - this.fitting + 1);
+    else this.paint();
+    const cell = document.getElementById(this.cellId(this.active.row, this.active.column));
+    if (cell) this.body.scrollLeft = Math.min(Math.max(this.body.scrollLeft, cell.offsetLeft + cell.offsetWidth - this.body.clientWidth), cell.offsetLeft);
+  }
+
+  /** Chosen cells as lines with tabs, which a spreadsheet takes, with the names of their columns. */
+  async copy() {
+    const from = this.anchor ?? this.active, to = this.active;
+    const [low, high] = [Math.min(from.row, to.row), Math.max(from.row, to.row)], [left, right] = [Math.min(from.column, to.column), Math.max(from.column, to.column)];
+    const last = Math.min(high, low + MOST_COPIED - 1), lines = [];
+    try {
+      for (let start = low; start <= last; start += 1000) lines.push(...(await this.get(this.query(start, Math.min(1000, last - start + 1)))).rows);
+      const texts = lines.map((row) => row.slice(left, right + 1).map((value) => value ?? "").join("\t"));
+      if (low !== high || left !== right) texts.unshift(this.head.columns.slice(left, right + 1).map((one) => one.name).join("\t"));
+      await navigator.clipboard.writeText(texts.join("\n"));
+      say(`${lines.length.toLocaleString("en")} rows are copied${last < high ? ` of ${(high - low + 1).toLocaleString("en")}: take a file for all` : ""}`);
+    } catch (error) {
+      say(`It could not be copied: ${error.message}`, true);
+    }
+  }
+}
+
+/** Where the page puts a cell anew around its grid, the grid stays at the row where it was. */
+customElements.define("cell-grid", class extends HTMLElement { connectedCallback() { this.moved(); } });
+
+function made_of(tag, properties) { return Object.assign(document.createElement(tag), properties); }
+
+function pressed_by(text, act) {
+  const button = made_of("button", { type: "button", textContent: text });
+  button.addEventListener("click", act);
+  return button;
+}
+
+function shown_as(value) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value !== "number") return String(value);
+  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(8)));
+}
+
+function bars_of(counts, label) {
+  const space = "http://www.w3.org/2000/svg", svg = document.createElementNS(space, "svg"), most = Math.max(...counts, 1);
+  svg.setAttribute("viewBox", `0 0 ${counts.length * 5} 20`);
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", label);
+  counts.forEach((count, number) => {
+    const bar = document.createElementNS(space, "rect"), height = count ? Math.max(count / most * 20, 1) : 0;
+    for (const [name, value] of Object.entries({ x: number * 5, y: 20 - height, width: 4, height })) bar.setAttribute(name, value);
+    svg.append(bar);
+  });
+  return svg;
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-grid]");
+  if (!button) return;
+  button.disabled = true;
+  new Grid(button, button.closest(".output")).open().catch((error) => say(error.message, true)).finally(() => { button.disabled = false; });
+});
