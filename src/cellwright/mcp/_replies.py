@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -76,6 +76,7 @@ async def execution_reply(
             cell_id=cell_id or executions[-1].cell_id,
             max_tokens=max_tokens,
             say=call.shared.names.say,
+            say_error=call.shared.names.say_error,
         )
         found |= _files_json(executions)
         if (prompt := _asks(session, executions)) is not None:
@@ -126,7 +127,7 @@ async def rendered(
     call: Call, executions: Sequence[Execution], *, max_tokens: int | None = None
 ) -> tuple[str, tuple[ImageContent, ...]]:
     """Executions as text and pictures; scaling a picture takes longer than others should wait for."""
-    gathered = gather(executions)
+    gathered = gather(executions, say_error=call.shared.names.say_error)
     render = partial(
         executions_text,
         gathered,
@@ -273,9 +274,14 @@ _MOST_LATE = 2_000
 Gathered: TypeAlias = tuple[Execution, list[Part]]
 
 
-def gather(executions: Sequence[Execution]) -> list[Gathered]:
+def gather(executions: Sequence[Execution], *, say_error: Callable[[str], str] = str) -> list[Gathered]:
     """Executions with what they have put out so far, to be rendered in a thread where there are pictures to scale."""
-    return [(execution, parts_of(execution.outputs)) for execution in executions]
+    return [(execution, _in_words(parts_of(execution.outputs), say_error)) for execution in executions]
+
+
+def _in_words(parts: Sequence[Part], say_error: Callable[[str], str]) -> list[Part]:
+    """The parts with errors in the client's words."""
+    return [replace(part, text=say_error(part.text)) if part.kind == "error" else part for part in parts]
 
 
 def state_line(execution: Execution, parts: Sequence[Part], *, session: bool = True) -> str:
@@ -440,9 +446,14 @@ def executions_json(
     cell_id: str | None,
     max_tokens: int | None = None,
     say: Callable[[str], str] = str,
+    say_error: Callable[[str], str] = str,
 ) -> dict[str, Any]:
-    """Executions of one call as one object: streams joined, the last result, the first error; ``say`` as for text."""
-    parts = [(execution, part) for execution in executions for part in parts_of(execution.outputs)]
+    """Executions of one call as one object: streams joined, the last result, the first error; ``say`` as for text.
+
+    An error goes through ``say_error``, which leaves out the kernel's advice to call what the client lacks.
+    """
+    gathered = gather(executions, say_error=say_error)
+    parts = [(execution, part) for execution, parts in gathered for part in parts]
     tokens = max_tokens or DEFAULT_TOKENS
     most = max(tokens // _TOKENS_PER_OUTPUT, _MOST_OUTPUTS)
     cut = _fitted(parts, tokens * CHARACTERS_PER_TOKEN)
@@ -459,7 +470,7 @@ def executions_json(
         "stdout": "".join(text for (_, part), text in zip(parts, cut, strict=True) if part.kind == "stdout"),
         "stderr": "".join(text for (_, part), text in zip(parts, cut, strict=True) if part.kind == "stderr"),
         "result": results[-1] if results else None,
-        "error": _error(failed, parts, cut) if failed is not None else None,
+        "error": _error(failed, parts, cut, say_error) if failed is not None else None,
         "outputs": [_output(*pair, text) for pair, text in zip(parts[:most], cut, strict=False)],
         "duration_ms": round(sum(seconds) * 1_000) if seconds else None,
         "truncated": any(text != part.text for (_, part), text in zip(parts, cut, strict=True))
@@ -508,7 +519,10 @@ def _brief(execution: Execution) -> dict[str, Any]:
 
 
 def _error(
-    failed: Execution, parts: Sequence[tuple[Execution, Part]], cut: Sequence[str]
+    failed: Execution,
+    parts: Sequence[tuple[Execution, Part]],
+    cut: Sequence[str],
+    say_error: Callable[[str], str],
 ) -> dict[str, Any] | None:
     error = failed.error or {}
     traceback = [
@@ -518,7 +532,7 @@ def _error(
     ]
     return {
         "ename": error.get("ename"),
-        "evalue": clean(str(error.get("evalue", ""))),
+        "evalue": say_error(clean(str(error.get("evalue", "")))),
         "traceback": traceback[0].splitlines() if traceback else [],
     }
 

@@ -25,6 +25,12 @@ _CLAUSES = re.compile(r"((?<=[.!?])\s+|;\s+|\n)")
 
 _ASIDE = re.compile(r"(?<=\S)\s*(?<!\w)\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)")
 
+# As `cellwright_kernel` says it in errors of Python, SQL and TypeScript.
+_ADVICE = re.compile(
+    r"(?:\. It is approved: |, or |\. )package_install\(\[[^\]\n]*\]\)"
+    r"(?: installs (?:it, if it is approved|it|approved packages, which can be imported at once))?"
+)
+
 _NAME = re.compile(r"`?\b([a-z]+(?:_[a-z]+)+)\b(?:\([^()\n]*\))?`?")
 
 
@@ -60,6 +66,15 @@ class ToolNames:
             if not self._lacks(clause):
                 kept += [gap, clause] if kept else [clause]
         return "".join(kept)
+
+    def say_error(self, text: str) -> str:
+        """An error's text without the kernel's advice to call a tool for packages that the client lacks.
+
+        A kernel does not know who reads it. All else in an error is code's own, and stays as it is.
+        """
+        if not self._is_missing("package_install") or "package_install(" not in text:
+            return text
+        return _ADVICE.sub("", text)
 
     def _is_missing(self, name: str) -> bool:
         return name in self.ours and "_" in name and name not in self.there

@@ -160,6 +160,8 @@ async def test_a_workflow_of_jupyter_mcp_server(engine: Engine) -> None:
         assert "idle" in await read(client, "list_kernels")
         assert "restarted" in await read(client, "restart_notebook", notebook_name="first")
         assert "NameError" in await read(client, "execute_code", code="x")
+        missing = await read(client, "execute_code", code="import seaborn")
+        assert ("No module named 'seaborn'" in missing, "package_install" in missing) == (True, False)
         assert "unused" in await read(client, "unuse_notebook", notebook_name="first")
         assert "mode='connect'" in await refused(
             client, "use_notebook", notebook_name="first", notebook_path=path, mode="create"

@@ -211,3 +211,36 @@ NAMES = ToolNames(
 )
 def test_a_client_reads_its_own_tools_and_nothing_of_those_that_it_lacks(ours: str, theirs: str) -> None:
     assert NAMES.say(ours) == theirs
+
+
+@pytest.mark.parametrize(
+    ("kernels", "clients"),
+    [
+        (
+            "No module named 'seaborn'. It is approved: package_install([\"seaborn\"]) installs it",
+            "No module named 'seaborn'",
+        ),
+        (
+            'Code cannot install x. package_install(["x"]) installs approved packages, which can be imported at once',
+            "Code cannot install x",
+        ),
+        (
+            "SQL needs `pip install 'cellwright[sql]'`, or package_install([\"duckdb\"])",
+            "SQL needs `pip install 'cellwright[sql]'`",
+        ),
+        (
+            'The npm package "a" is not installed here. package_install(["npm:a"]) installs it, if it is approved',
+            'The npm package "a" is not installed here',
+        ),
+        ("the user's own package_install(x)", "the user's own package_install(x)"),
+    ],
+)
+def test_an_error_advises_to_install_packages_only_where_the_client_has_a_tool_for_it(
+    kernels: str, clients: str
+) -> None:
+    lacks = ToolNames(frozenset({"package_install"}), frozenset({"execute_code"}))
+    assert lacks.say_error(kernels) == clients
+    assert (
+        ToolNames(frozenset({"package_install"}), frozenset({"package_install"})).say_error(kernels)
+        == kernels
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
@@ -284,20 +284,23 @@ async def get_jupyter_cells_with_results(call: Call, args: OfFile) -> Reply:
     """All cells with their results and errors."""
     session, _ = await _session(call, args.filename, reads=True)
     await session.refresh()
-    return data_reply({"filename": session.path.name, "cells": _with_results(session)}, call)
+    return data_reply(
+        {"filename": session.path.name, "cells": _with_results(session, call.shared.names.say_error)}, call
+    )
 
 
-def _with_results(session: Session) -> list[dict[str, Any]]:
-    return [{"index": index, **_result(cell)} for index, cell in enumerate(session.cells)]
+def _with_results(session: Session, say_error: Callable[[str], str]) -> list[dict[str, Any]]:
+    return [{"index": index, **_result(cell, say_error)} for index, cell in enumerate(session.cells)]
 
 
-def _result(cell: Cell) -> dict[str, Any]:
+def _result(cell: Cell, say_error: Callable[[str], str]) -> dict[str, Any]:
     about: dict[str, Any] = {"type": cell.kind, "source": cell.source}
     parts = parts_of(cell.outputs)
     error = next((output for output in cell.outputs if output.get("output_type") == "error"), None)
     if error is not None:
-        traceback = next(part.text for part in parts if part.kind == "error")
-        about |= {"has_error": True, "error_type": error.get("ename"), "error_message": error.get("evalue")}
+        traceback = say_error(next(part.text for part in parts if part.kind == "error"))
+        message = say_error(str(error.get("evalue", "")))
+        about |= {"has_error": True, "error_type": error.get("ename"), "error_message": message}
         return {**about, "traceback": traceback[-_MAX_TEXT:]}
     if parts:
         about |= {
@@ -336,19 +339,21 @@ async def execute_and_fix_jupyter_cells(call: Call, args: ExecuteAndFix) -> Repl
     running = next((execution for execution in executions if not execution.done), None)
     failed = next((execution for execution in executions if execution.done and not execution.ok), None)
     if failed is not None and failed.cell_id is not None:
-        return data_reply(_failed(session, failed, failed.cell_id, args.max_retries), call)
+        return data_reply(_failed(call, session, failed, failed.cell_id, args.max_retries), call)
     if running is not None:
         return data_reply({"status": "running", "execution_id": running.id, "next": "execution_wait"}, call)
     return data_reply({"status": "success", "message": "All cells executed successfully."}, call)
 
 
-def _failed(session: Session, failed: Execution, cell_id: str, max_retries: int) -> dict[str, Any]:
+def _failed(
+    call: Call, session: Session, failed: Execution, cell_id: str, max_retries: int
+) -> dict[str, Any]:
     cell = session.cell(cell_id)
     over = failed.record.attempt >= max_retries
     return {
         "status": "max_retries_reached" if over else "error_found",
         "cell_index": session.document.index(cell.id),
-        **_result(cell),
+        **_result(cell, call.shared.names.say_error),
         "retry_count": failed.record.attempt,
         "max_retries": max_retries,
     }

@@ -213,7 +213,13 @@ async def plan_reply(
     if form == "json":
         each = max(tokens // max(len(executions), 1), _LEAST_TOKENS)
         outputs = [
-            executions_json([one], cell_id=one.cell_id, max_tokens=each, say=call.shared.names.say)
+            executions_json(
+                [one],
+                cell_id=one.cell_id,
+                max_tokens=each,
+                say=call.shared.names.say,
+                say_error=call.shared.names.say_error,
+            )
             for one in executions
         ]
         found = plan_data(call, session) | {"executions": outputs}
