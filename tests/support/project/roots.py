@@ -136,10 +136,10 @@ class _Building:
 
     def from_(self, rest: str) -> None:
         name = rest.rsplit(maxsplit=1)[-1]
-        self.image = self.stages[name] = _copy(self.base, self.scratch / name.replace(":", "-"))
+        self.image = self.stages[name] = fresh(self.base, self.scratch / name.replace(":", "-"))
 
     def run(self, rest: str) -> None:
-        _run_step(replace(self.image, env={**self.image.env, **self.arguments}), rest)
+        run_step(replace(self.image, env={**self.image.env, **self.arguments}), rest)
 
     def copy(self, rest: str) -> None:
         _copy_in(rest, self.image, self.stages, self.context)
@@ -173,7 +173,8 @@ def _instructions(text: str) -> list[tuple[str, str]]:
     return [(instruction, rest) for instruction, rest in found]
 
 
-def _copy(image: Image, place: Path) -> Image:
+def fresh(image: Image, place: Path) -> Image:
+    """A copy of a root, to be changed."""
     subprocess.run(["cp", "-a", "--reflink=auto", image.root, place], check=True)
     if CA.exists():
         # As this machine reaches its mirrors, with the authorities that it trusts.
@@ -181,7 +182,12 @@ def _copy(image: Image, place: Path) -> Image:
     return replace(image, root=place)
 
 
-def _run_step(image: Image, command: str) -> None:
+def run_step(image: Image, command: str) -> None:
+    """Run a shell command as root, as a container's builder does.
+
+    Raises:
+        AssertionError: it failed.
+    """
     trust = dict.fromkeys(CA_VARIABLES, "/run/ca.crt") if (image.root / "run" / "ca.crt").exists() else {}
     done = replace(image, env={**image.env, **trust}, user="root").run("sh", "-c", command)
     if done.returncode != 0:

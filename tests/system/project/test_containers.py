@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
-from urllib.parse import urlsplit
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import cellwright
-from tests.support.project.roots import ROOT, Image, build, debian
-from tests.waiting import LIMIT_S
+from tests.support.project.roots import ROOT, Image, build, debian, fresh, run_step
 
 Require = Callable[[str, bool, str], None]
 # Debian and the packages come over the network, and it is minutes: `make test-matrix` runs these.
@@ -47,17 +48,38 @@ def test_a_cell_runs_in_the_container(image: Image, *, filtered: bool) -> None:
     code = "import pandas\nprint(pandas.Series([40, 2]).sum())"
     done = image.start("exec", "--once", "--code", code, filtered=filtered)
     assert (done.returncode, done.stdout.strip()) == (0, "42"), done.stderr
-    image.start("daemon", "stop")
+
+
+ASKING = """
+import http.client, json, subprocess, sys
+command = ["cellwright", "serve", "--host", "0.0.0.0", "--port", "0", "--detach", "--json"]
+opened = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+port = int(opened["mcp"].rpartition(":")[2].partition("/")[0])
+for name in sys.argv[1:]:
+    # An address of the container's own: as what the engine forwards comes in.
+    connection = http.client.HTTPConnection("127.0.0.2", port, timeout=60)
+    connection.request("GET", "/mcp", headers={"Host": name})
+    print(connection.getresponse().status)
+"""
 
 
 def test_a_published_port_is_answered_under_the_names_that_are_used_outside(image: Image) -> None:
-    opened = image.start("serve", "--host", "0.0.0.0", "--port", "0", "--detach", "--json")  # noqa: S104
-    assert opened.returncode == 0, opened.stderr
-    port = urlsplit(json.loads(opened.stdout)["mcp"]).port
-    # An address of the container's own: as what the engine forwards comes in.
-    for name, status in (("localhost:8765", 200), ("127.0.0.1:9000", 200), ("elsewhere.example", 421)):
-        connection = http.client.HTTPConnection("127.0.0.2", port, timeout=LIMIT_S)
-        connection.request("GET", "/enter", headers={"Host": name})
-        assert connection.getresponse().status == status
-        connection.close()
-    image.start("daemon", "stop")
+    names = ("localhost:8765", "127.0.0.1:9000", "elsewhere.example")
+    # Inside, since a container's processes end with its first. Without a token 401 is as far as one gets.
+    done = image.run("python", "-c", ASKING, *names)
+    assert done.stdout.split() == ["401", "401", "421"], done.stderr
+
+
+def test_the_development_container_is_ready_after_its_own_commands(tmp_path: Path, require: Require) -> None:
+    root = fresh(debian("trixie", require), tmp_path / "root")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in listed.stdout.rstrip("\0").split("\0"):
+        file = root.root / "workspace" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, file)
+    inside = replace(root, workdir="/workspace")
+    described = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    for command in (described["onCreateCommand"], described["postCreateCommand"]):
+        run_step(inside, command.replace("sudo ", ""))
+    checked = inside.run(".venv/bin/python", "-m", "pytest", "-q", "tests/unit/notebook/test_merge.py")
+    assert checked.returncode == 0, checked.stdout[-2000:]

@@ -90,7 +90,7 @@ def test_files_that_the_documents_name_are_there() -> None:
     pages = [ROOT / "ARCHITECTURE.md", *(ROOT / "docs" / "internals").glob("*.md")]
     endings = {
         "/".join(path.parts[place:])
-        for folder in ("src", "scripts", "tests/support")
+        for folder in ("src", "scripts", "tests")
         for path in (ROOT / folder).rglob("*")
         for place in range(len(path.parts))
         if path.is_file()
