@@ -40,6 +40,7 @@ def main() -> int:
     about = {
         "pid": os.getpid(),
         "version": cellwright.__version__,
+        "prefix": sys.prefix,
         "started_at": time.time(),
         "socket": paths.socket,
     }

@@ -240,7 +240,8 @@ class Daemon:
             return
         ended = {"pid": os.getpid(), "sessions": [session.id for session in self._engine.sessions("active")]}
         ended |= {"running": self._running()}
-        if handshake.get("kernels"):
+        # An idle daemon makes way for one of another environment: its host would start kernels in the old one.
+        if handshake.get("kernels") or handshake.get("if_idle"):
             await self._engine.close(stop_host=True)
         # Before it is said: whoever comes once it is known must not be let in, only to be sent away.
         self._hide()

@@ -44,7 +44,7 @@ class DaemonUnavailable(CellwrightError):
 def connect_or_start(paths: DaemonPaths, directory: str, *, say: Callable[[str], None]) -> socket.socket:
     """A connection to the living daemon, starting one where there is none.
 
-    A daemon of another version makes way for ours if it has nothing to do; otherwise ``say`` is told.
+    A daemon of another version or installation makes way for ours if it has nothing to do; otherwise ``say`` is told.
 
     Raises:
         DaemonUnavailable: it ended before it listened.
@@ -194,22 +194,25 @@ def _is_held(lock: str) -> bool:
 
 
 def _is_ours(paths: DaemonPaths) -> bool:
-    return read_about(paths).get("version") == cellwright.__version__
+    """Whether the daemon runs this version from this environment, whose packages and extras it then has."""
+    about = read_about(paths)
+    return about.get("version") == cellwright.__version__ and about.get("prefix", sys.prefix) == sys.prefix
 
 
 def _replace(
     paths: DaemonPaths, connection: socket.socket, say: Callable[[str], None]
 ) -> socket.socket | None:
-    """End an idle daemon of another version; keep a busy one."""
-    theirs = read_about(paths).get("version", "unknown")
+    """End an idle daemon of another version or environment, its host with it; keep a busy one."""
+    about = read_about(paths)
     with connection:
         answer = ask(connection, "stop", if_idle=True)
     if answer.get("stopping"):
         _wait_for_end(paths)
         return None
     say(
-        f"The daemon is version {theirs}, this is {cellwright.__version__}; it is busy ({answer.get('busy')}) "
-        "and is used as it is. `cellwright daemon stop` ends it"
+        f"The daemon is version {about.get('version', 'unknown')} in {about.get('prefix', 'an unknown place')}, this is "
+        f"{cellwright.__version__} in {sys.prefix}; it is busy ({answer.get('busy')}) and is used as it is. "
+        "`cellwright daemon stop` ends it"
     )
     return connect(paths)
 

@@ -238,19 +238,24 @@ def test_a_client_without_our_variables_finds_the_daemon_where_it_said_it_listen
         place.end()
 
 
-def older(place: Place) -> None:
-    """Have the living daemon pass for one of another version."""
-    about = read_about(place.paths)
-    Path(place.paths.about).write_text(json.dumps({**about, "version": "0.0.1"}))
+def disguise(place: Place, **other: str) -> None:
+    """Have the living daemon pass for another one."""
+    Path(place.paths.about).write_text(json.dumps(read_about(place.paths) | other))
 
 
-def test_an_idle_daemon_of_another_version_makes_way(place: Place) -> None:
+@pytest.mark.parametrize("other", [{"version": "0.0.1"}, {"prefix": "/elsewhere"}], ids=str)
+def test_an_idle_daemon_of_another_version_or_environment_makes_way_with_its_host(
+    place: Place, other: dict[str, str]
+) -> None:
     assert place.run("daemon", "start").returncode == 0
     before = place.ready()["pid"]
-    older(place)
+    host = host_process(place.storage)
+    assert host is not None
+    disguise(place, **other)
     assert place.run("list").returncode == 0
     assert place.status()["pid"] != before
     assert len(place.daemons()) == 1
+    wait_until(lambda: not host.is_running())
 
 
 def test_a_busy_daemon_is_not_stopped_if_idle_and_used_in_another_version_which_is_said(place: Place) -> None:
@@ -260,7 +265,7 @@ def test_a_busy_daemon_is_not_stopped_if_idle_and_used_in_another_version_which_
     before = place.ready()["pid"]
     assert place.run("daemon", "stop", "--if-idle").returncode == 1
     assert place.status()["clients"] == 1
-    older(place)
+    disguise(place, version="0.0.1")
     pump = place.pump()
     pump.initialize()
     assert place.status()["pid"] == before
