@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
 ENV_STAMP := $(VENV)/.stamp-dev
+EDITOR_STAMP := $(VENV)/.stamp-editor
 BENCH_STAMP := $(VENV)/.stamp-bench
 SERVERS := $(VENV)/servers
 SERVERS_STAMP := $(VENV)/.stamp-servers
@@ -35,11 +36,11 @@ help: ## Print this list
 
 demo: ## Show what Cellwright does, in a minute
 	@test -e $(ENV_STAMP) || echo "First everything is installed into $(VENV), about 2 GB: some minutes, this once"
-	@$(MAKE) --no-print-directory $(ENV_STAMP)
+	@$(MAKE) --no-print-directory $(ENV_STAMP) $(EDITOR_STAMP)
 	$(BIN)/cellwright demo
 
 # Everything a test of any lane needs.
-TESTED := $(ENV_STAMP) $(SERVERS_STAMP) $(SITE_STAMP)
+TESTED := $(ENV_STAMP) $(EDITOR_STAMP) $(SERVERS_STAMP) $(SITE_STAMP)
 
 check: $(ENV_STAMP) ## Run the tests that start no process, in less than a minute
 	$(BIN)/python -m tests.lanes --lane unit
@@ -74,6 +75,7 @@ lint: $(ENV_STAMP) ## Check style, types, layers and the house rules
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/deno fmt --quiet --check --line-width 110 src/cellwright_kernel/deno
 	$(BIN)/deno lint --quiet src/cellwright_kernel/deno
+	$(BIN)/deno lint --quiet src/cellwright/web/editor
 	$(BIN)/python -m pytest -q tests/unit/project/test_house_rules.py
 
 metrics: ## Print how the source reads, in numbers
@@ -112,7 +114,7 @@ release: $(ENV_STAMP) ## Build wheel, sdist, bundles, bill of materials and chec
 	$(BIN)/python -m scripts.release $(addprefix --signing-key ,$(SIGNING_KEY))
 
 clean: ## Remove the environment and every cache
-	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	rm -rf $(VENV) $(EDITOR)/../built .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -147,6 +149,16 @@ $(ENV_STAMP): requirements/dev.txt pyproject.toml | $(UV)
 $(BENCH_STAMP): requirements/bench.txt $(ENV_STAMP)
 	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements/bench.txt
 	$(INSTALL_PROJECT)
+	@touch $@
+
+# The page's editor, from npm packages that its lock file holds. Where they cannot be had, the page's plain editor serves.
+EDITOR := src/cellwright/web/editor
+
+$(EDITOR_STAMP): $(wildcard $(EDITOR)/*) | $(ENV_STAMP)
+	@rm -rf $(EDITOR)/../built
+	$(BIN)/deno bundle --quiet --frozen-lockfile --platform browser --minify --code-splitting \
+	    --outdir $(EDITOR)/../built --config $(EDITOR)/deno.json $(EDITOR)/editor.js \
+	    || { [ "$$CI" != true ] && echo "note: without the npm packages of the editor the page has its plain one"; }
 	@touch $@
 
 # Jupyter's own servers, for the tests, in an environment of their own: nothing of it is beside our packages.

@@ -6,7 +6,7 @@ How document and file are merged and saved is in ``notebook_file``. Needs no ker
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -17,7 +17,7 @@ import anyio
 from cellwright.audit import NOBODY, actor
 from cellwright.engine._context import SessionContext
 from cellwright.engine._notebook_file import Halfway, Noticed
-from cellwright.engine.journal import EventKind
+from cellwright.engine.journal import EventKind, Statement
 from cellwright.engine.records import Batch
 from cellwright.errors import NotebookError, SaveFailed
 from cellwright.notebook import (
@@ -34,12 +34,28 @@ from cellwright.notebook import (
     move_cell,
     slug,
 )
+from cellwright.notebook.cell_edits import decode_step, encode_step, reversing
 from cellwright.notebook.titles import retitled
 
 __all__ = ["SessionDocument"]
 
 _HALFWAY_LOOK_S = 0.05
 _MOST_TITLE = 200
+
+_KEPT_STEPS = 100
+
+_NEXT_UNDO = "SELECT number, step FROM edits WHERE session = ? AND person = ? AND NOT undone ORDER BY number DESC LIMIT 1"
+
+_NEXT_REDO = (
+    "SELECT number, step FROM edits WHERE session = ? AND person = ? AND undone ORDER BY number LIMIT 1"
+)
+
+_TURN_STEP = "UPDATE edits SET undone = ?, step = ? WHERE session = ? AND number = ?"
+
+_DROP_OLD = f"""
+DELETE FROM edits WHERE session = ?1 AND number <=
+(SELECT number FROM edits WHERE session = ?1 ORDER BY number DESC LIMIT 1 OFFSET {_KEPT_STEPS})
+"""  # noqa: S608  # a number from the lines above
 
 
 class SessionDocument:
@@ -92,6 +108,42 @@ class SessionDocument:
         self._propose(batch, changes)
         if told_as is not None:
             self._session.note(batch, told_as[0], told_as[1])
+        self._session.touch()
+        await self._recorder.commit(batch)
+
+    async def edit(self, make: Callable[[Document], Iterable[Change]], *, person: str) -> list[Change]:
+        """Make the changes that a person decides on by the notebook as it is, so that the same person can undo them."""
+        await self.refresh()
+        document = self._session.file.document
+        changes = list(make(document))
+        if changes:
+            step = encode_step(reversing(document, changes))
+            await self._commit_step(changes, lambda number: _put_step(self._session.id, number, person, step))
+        return changes
+
+    async def undo(self, *, person: str, again: bool = False) -> list[Change]:
+        """Take back the person's newest edit that was not, or make ``again`` the oldest that was; empty where none is.
+
+        Raises:
+            NotebookError: the notebook has changed so that it cannot be; it stays as it is.
+        """
+        await self.refresh()
+        document = self._session.file.document
+        found = self._recorder.journal.read(_NEXT_REDO if again else _NEXT_UNDO, (self._session.id, person))
+        if not found:
+            return []
+        [(number, text)] = found
+        changes = decode_step(text).fitting(document)
+        step = encode_step(reversing(document, changes))
+        statement = _TURN_STEP, (not again, step, self._session.id, number)
+        await self._commit_step(changes, lambda _: [statement])
+        return changes
+
+    async def _commit_step(self, changes: list[Change], record: Callable[[int], list[Statement]]) -> None:
+        batch = Batch()
+        self._propose(batch, changes)
+        # Each change has a number of its own, so that no two steps have the same.
+        batch.statements += record(self._recorder.journal.last_seq)
         self._session.touch()
         await self._recorder.commit(batch)
 
@@ -231,6 +283,15 @@ class SessionDocument:
         finally:
             file.guests.left()
             self._session.services.wake_saver()
+
+
+def _put_step(session_id: str, number: int, person: str, step: str) -> list[Statement]:
+    """Keep a step; what the person had undone cannot be made again after it."""
+    return [
+        ("DELETE FROM edits WHERE session = ? AND person = ? AND undone", (session_id, person)),
+        ("INSERT INTO edits VALUES (?,?,?,0,?)", (session_id, number, person, step)),
+        (_DROP_OLD, (session_id,)),
+    ]
 
 
 def _apply(document: Document, changes: Iterable[Change]) -> None:

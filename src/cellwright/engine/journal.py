@@ -67,6 +67,14 @@ CREATE INDEX events_by_execution ON events (execution, seq) WHERE execution IS N
 CREATE TABLE hosts (incarnation TEXT PRIMARY KEY, consumed INTEGER NOT NULL);
 """
 
+# Earlier versions, which know nothing of it, leave it alone.
+_ADDED = """
+CREATE TABLE IF NOT EXISTS edits (
+    session TEXT NOT NULL, number INTEGER NOT NULL, person TEXT NOT NULL, undone INTEGER NOT NULL,
+    step TEXT NOT NULL, PRIMARY KEY (session, number)
+);
+"""
+
 _MAX_BATCH = 2_000
 
 _RETRY_S = 1.0
@@ -365,6 +373,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             f"{path} was written by another version of Cellwright (schema {version}, this one has {_SCHEMA_VERSION})",
             hint="Use that version, or point CELLWRIGHT_STORAGE at a new directory",
         )
+    connection.executescript(_ADDED)
     return connection
 
 

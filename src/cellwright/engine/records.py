@@ -421,7 +421,13 @@ def put_execution(record: ExecutionRecord) -> Statement:
 
 def delete_session(session_id: str) -> list[Statement]:
     """Forget a session and all its history; one event that says so follows and stays."""
-    tables = {"sessions": "id", "documents": "session", "executions": "session", "events": "session"}
+    tables = {
+        "sessions": "id",
+        "documents": "session",
+        "executions": "session",
+        "events": "session",
+        "edits": "session",
+    }
     return [(f"DELETE FROM {table} WHERE {column} = ?", (session_id,)) for table, column in tables.items()]  # noqa: S608  # names from the line above
 
 

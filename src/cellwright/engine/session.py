@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -236,6 +236,22 @@ class Session:
     async def move_cell(self, cell_id: str, position: int) -> Cell:
         """Move a cell to a position, counted without it."""
         return await self.notebook.move_cell(cell_id, position)
+
+    async def edit(self, make: Callable[[Document], Iterable[Change]], *, person: str) -> list[Change]:
+        """Make the changes that a person decides on by the notebook as it is; ``undo`` takes all of them back at once.
+
+        Raises:
+            NotebookError: one of them does not fit the document; none is made.
+        """
+        return await self.notebook.edit(make, person=person)
+
+    async def undo(self, *, person: str, again: bool = False) -> list[Change]:
+        """Take back the person's newest edit that was not, or make ``again`` what was taken back; empty where none is.
+
+        Raises:
+            NotebookError: somebody else has changed meanwhile what it is about; the notebook stays as it is.
+        """
+        return await self.notebook.undo(person=person, again=again)
 
     async def apply(
         self, changes: Iterable[Change], *, told_as: tuple[EventKind, dict[str, Any]] | None = None

@@ -236,7 +236,8 @@ class Document:
         self._check_position(change.position, last=len(self))
         self._order.insert(change.position, change.cell_id)
         self._versions[change.cell_id] = 1
-        self._replace(CellRecord.new(change.cell_id, change.kind, change.source, change.metadata))
+        record = CellRecord.new(change.cell_id, change.kind, change.source, change.metadata)
+        self._replace(record.changed(change.fields) if isinstance(change.fields, dict) else record)
 
     def _change_source(self, cell_id: str, source: str) -> None:
         record = self._record(cell_id)
@@ -315,6 +316,8 @@ class CellAdded(_Change, frozen=True, tag="cell_added"):
     source: str
     position: int
     metadata: dict[str, Any] = {}
+    fields: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    """What else a file has of a cell, such as attachments; of one that was there before."""
 
 
 class SourceChanged(_Change, frozen=True, tag="source_changed"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,13 +18,13 @@ from cellwright.audit import actor
 from cellwright.engine import CellAuthors, Engine, Event, Execution, Missed, Session
 from cellwright.engine.cell_states import cell_states
 from cellwright.engine.questions import Question
-from cellwright.errors import CellwrightError, QuestionOver, StaleEdit
+from cellwright.errors import CellwrightError
 from cellwright.formats.highlight import code_html
 from cellwright.formats.prose import ProseWriter
 from cellwright.notebook import Cell
+from cellwright.notebook.cell_edits import is_folded
 from cellwright.notebook.cells import CellRecord, RunTimes, run_times
-from cellwright.notebook.document import Comment, comments_of, with_comment, without_comment
-from cellwright.notebook.languages import canonical_language, cell_metadata
+from cellwright.notebook.document import Comment, comments_of
 from cellwright.people import may
 from cellwright.plans.hints import Hint, hints_of
 from cellwright.plans.reports import plan_in
@@ -36,12 +35,13 @@ from cellwright.web._presence import PRESENCE, presence_html, presence_of, visit
 from cellwright.web._templates import render
 from cellwright.web._toolbar import export_choices
 from cellwright.web.panels import branches, environment, files, history, plans
+from cellwright.web.panels.contents import contents
 from cellwright.web.panels.environment import variables
 from cellwright.web.panels.history import Shown, shown_outputs
 from cellwright.web.panels.plans import plan_values
-from cellwright.web.requests import PageRequest, action, answer, page
+from cellwright.web.requests import PageRequest, action, page
 
-__all__ = ["CELLS", "cell_view", "touched_by"]
+__all__ = ["CELLS", "cell_view", "shown_cells", "touched_by"]
 
 
 # What a notebook's page shows, as far as it changes: follows the session and makes its parts, once for all
@@ -94,9 +94,14 @@ class Following:
         return Change(self._engine.last_event, frozenset(self._everything()))
 
     def _each(self, parts: frozenset[str]) -> frozenset[str]:
-        if EVERY_CELL not in parts:
-            return parts
-        return parts - {EVERY_CELL} | {cell_part(cell.id) for cell in self._session.cells}
+        cells = self._session.cells
+        if EVERY_CELL in parts:
+            return parts - {EVERY_CELL} | {cell_part(cell.id) for cell in cells}
+        if CELLS in parts:
+            # A traceback names cells by their numbers.
+            failed = (one for one in cells if any(out.get("output_type") == "error" for out in one.outputs))
+            return parts | {cell_part(cell.id) for cell in failed}
+        return parts
 
     def _everything(self) -> Iterator[str]:
         yield from (TITLE, STATUS, STOP, PRESENCE, CELLS)
@@ -188,9 +193,53 @@ _ALL = frozenset(
 )
 
 # An edit of the notebook leaves the kernel and its files as they are; these say which cell something was of.
-_OF_EDITS = ("@plan",)
+_OF_EDITS = ("@plan", "@contents")
 
 _NAMING_CELLS = ("@history", "@checkpoints")
+
+KEY_SHEET = (
+    (
+        "On a cell",
+        (
+            ("Enter", "edit it"),
+            ("↑ ↓ j k", "go to the cell above or below"),
+            ("a b", "add a cell above or below"),
+            ("d d", "delete"),
+            ("z Z", "undo, redo"),
+            ("x c v", "cut, copy, paste below (V: above)"),
+            ("m y", "make it text or code"),
+            ("o h", "fold outputs, fold the source"),
+            ("M", "merge the chosen cells"),
+            ("Ctrl-Shift-↑ Ctrl-Shift-↓", "move up or down"),
+            ("Shift-↑ Shift-↓", "choose several (Ctrl-A: all)"),
+            ("f", "find and replace"),
+            ("i i", "stop what runs"),
+            ("0 0", "restart the kernel"),
+        ),
+    ),
+    (
+        "On a cell and in its editor",
+        (
+            ("Shift-Enter", "run, and go to the next cell"),
+            ("Ctrl-Enter", "run"),
+            ("Alt-Enter", "run, and add a cell below"),
+            ("Ctrl-S", "save"),
+        ),
+    ),
+    (
+        "In the editor",
+        (
+            ("Esc", "save, and leave it"),
+            ("Tab Ctrl-Space", "complete; Tab indents where there is no word"),
+            ("Shift-Tab", "documentation; indents less at the beginning of a line"),
+            ("Ctrl-Shift-Minus", "split at the caret"),
+            ("Ctrl-F", "find in the cell"),
+            ("Alt-Click", "another caret"),
+            ("Ctrl-/", "comment out"),
+        ),
+    ),
+)
+"""What the script's keys mean, as the page tells it."""
 
 _WITHIN_A_CELL = frozenset({"source_changed", "outputs_set", "cell_metadata_set", "notebook_metadata_set"})
 
@@ -217,11 +266,21 @@ def touched_by(event: Event) -> frozenset[str]:
     if "change" in event.data or "renamed" in event.data:
         parts.add(TITLE)
     if event.kind in _ALL or _moves_cells(event):
-        # A cell says its place, so that those below one that came or went are other ones too.
-        parts |= {CELLS, EVERY_CELL, *_NAMING_CELLS}
-    if event.kind in _ALL or (event.kind == "notebook.state.changed" and "change" not in event.data):
+        # The page numbers its cells by the order; only what else names cells by their number is made anew.
+        parts |= {CELLS, *_NAMING_CELLS}
+    if (
+        event.kind in _ALL
+        or _replaces_all(event)
+        or (event.kind == "notebook.state.changed" and "change" not in event.data)
+    ):
         parts.add(EVERY_CELL)
     return frozenset(parts)
+
+
+def _replaces_all(event: Event) -> bool:
+    """Whether any cell may have another source or other outputs than before."""
+    change = event.data.get("change")
+    return isinstance(change, dict) and change.get("change") == "document_replaced"
 
 
 def _moves_cells(event: Event) -> bool:
@@ -271,6 +330,8 @@ class CellView:
     question: Question | None = None
     """What its code waits to be answered."""
     authors: CellAuthors = field(default_factory=CellAuthors)
+    source_folded: bool = False
+    outputs_folded: bool = False
     hint: Hint | None = None
     """What the fixers say of its last run, where that failed."""
 
@@ -367,6 +428,8 @@ def _view(
         comments=comments_of(cell),
         question=session.questions.of(live.id) if live is not None else None,
         authors=session.authors_of(cell.id),
+        source_folded=is_folded(cell, "source"),
+        outputs_folded=is_folded(cell, "outputs"),
     )
 
 
@@ -385,159 +448,6 @@ def _code(source: str, language: str) -> Markup:
 def _prose(at: str, source: str, pictures: tuple[tuple[str, str], ...]) -> Markup:
     writer = ProseWriter(code_html, prefix=f"{at.rpartition('/')[2]}-", styles="none")
     return Markup(writer.html(source, dict(pictures)))  # noqa: S704  # it cleans what it writes
-
-
-# What a person may do with a notebook's cells. Each is one call of the session; the stream shows what comes
-# of it.
-
-
-async def _run(request: PageRequest) -> Response:
-    """Run a cell, with the text that the editor has where it was changed."""
-    session, cell_id = request.session(), request.http.path_params["cell_id"]
-    if (clash := await _take_in(request, session, cell_id)) is not None:
-        return clash
-    await session.execute(cell_id)
-    return await _shown(request, session, cell_id)
-
-
-async def _edit(request: PageRequest) -> Response:
-    session, cell_id = request.session(), request.http.path_params["cell_id"]
-    if (clash := await _take_in(request, session, cell_id)) is not None:
-        return clash
-    return await _shown(request, session, cell_id, say="Saved")
-
-
-async def _again(request: PageRequest) -> Response:
-    """The cell as it is: what was written into its editor is left."""
-    return await _shown(request, request.session(), request.http.path_params["cell_id"])
-
-
-async def _take_in(request: PageRequest, session: Session, cell_id: str) -> Response | None:
-    """Make the editor's text the cell's; where somebody else was faster, show both."""
-    form = await request.form()
-    source, version = form.get("source"), form.get("version", "")
-    if source is None or _same(source, session.cell(cell_id).source):
-        return None
-    try:
-        await session.edit_cell(
-            cell_id, source, expected_version=int(version) if version.isdecimal() else None
-        )
-    except StaleEdit as error:
-        return _clash(session, cell_id, error)
-    return None
-
-
-def _same(one: str, other: str) -> bool:
-    """Whether two sources say the same: an editor knows one kind of line ends."""
-    return one.replace("\r\n", "\n") == other.replace("\r\n", "\n")
-
-
-def _clash(session: Session, cell_id: str, error: StaleEdit) -> Response:
-    cell = session.cell(cell_id)
-    diff = Markup(code_html(error.diff, "diff"))  # noqa: S704  # pygments escapes
-    told = render("cell_clash.html", session=session, cell=cell, diff=diff)
-    message = "Somebody changed this cell meanwhile: yours is not saved yet"
-    return answer({"error": message, "hint": None, "parts": {f"clash-{cell_id}": told}})
-
-
-async def _add(request: PageRequest) -> Response:
-    """Add a cell: at the end, or beside another."""
-    session, form = request.session(), await request.form()
-    beside, where = form.get("beside"), form.get("where")
-    position = session.document.index(beside) + (where != "above") if beside else None
-    kind = form.get("kind", "code")
-    language = canonical_language(kind) if kind not in {"code", "markdown"} else None
-    metadata = cell_metadata(language=language) if language not in {None, session.language} else None
-    cell = await session.add_cell(
-        "", kind="markdown" if kind == "markdown" else "code", position=position, metadata=metadata
-    )
-    return await _shown(request, session, cell.id, go=f"#{cell_part(cell.id)}")
-
-
-async def _delete(request: PageRequest) -> Response:
-    session, cell_id = request.session(), request.http.path_params["cell_id"]
-    form = await request.form()
-    await session.delete_cell(cell_id, expected_version=int(form["version"]))
-    return request.done("Deleted; what it defined stays in the kernel", parts={cell_part(cell_id): None})
-
-
-async def _move(request: PageRequest) -> Response:
-    session, cell_id = request.session(), request.http.path_params["cell_id"]
-    step = -1 if (await request.form()).get("where") == "up" else 1
-    here = session.document.index(cell_id)
-    await session.move_cell(cell_id, min(max(here + step, 0), len(session.document) - 1))
-    return await _shown(request, session, cell_id, go=f"#{cell_part(cell_id)}")
-
-
-async def _stop_cell(request: PageRequest) -> Response:
-    """Stop a cell that runs, or drop one that waits."""
-    session, cell_id = request.session(), request.http.path_params["cell_id"]
-    view = cell_view(session, cell_id)
-    if view is None or view.execution_id is None:
-        return request.done("It has ended already")
-    await request.engine.cancel(view.execution_id)
-    return request.done("Stopping")
-
-
-async def _answer(request: PageRequest) -> Response:
-    """Give code what it asked for; the answer goes to it alone."""
-    session, form = request.session(), await request.form()
-    question = session.questions.of(form.get("execution", ""))
-    if question is None or str(question.number) != form.get("number"):
-        raise QuestionOver(
-            "The cell no longer waits for this answer",
-            hint="Look at the cell: it may ask anew, or have ended",
-        )
-    await session.questions.answer(question, form.get("answer", ""))
-    return request.done()
-
-
-async def _shown(
-    request: PageRequest, session: Session, cell_id: str, *, say: str = "", go: str | None = None
-) -> Response:
-    """What was done, with the cell as it is now: nobody waits for the stream to see their own action."""
-    following, upto = follow(request.engine, session), request.engine.last_event
-    parts = [CELLS] if go is not None else []
-    found = {part: await following.render(part, upto) for part in [*parts, cell_part(cell_id)]}
-    return request.done(say, parts=found, upto=upto, go=go)
-
-
-_CELL = "/sessions/{session_id}/cells/{cell_id}"
-
-_CELL_ACTIONS = [
-    action(f"{_CELL}/run", _run),
-    action(f"{_CELL}/edit", _edit),
-    action(f"{_CELL}/again", _again, needs="view", while_held=True),
-    action(f"{_CELL}/delete", _delete),
-    action(f"{_CELL}/move", _move),
-    action(f"{_CELL}/stop", _stop_cell),
-    action("/sessions/{session_id}/cells", _add),
-    action("/sessions/{session_id}/answer", _answer),
-]
-
-
-# What people remark on cells: written and removed here, read by people and agents.
-
-
-async def _add_comment(request: PageRequest) -> Response:
-    session, form = request.session(), await request.form()
-    if text := form.get("text", "").strip():
-        cell = session.cell(request.http.path_params["cell_id"])
-        await session.apply([with_comment(cell, Comment(request.person.name, time.time(), text))])
-    return request.done()
-
-
-async def _remove(request: PageRequest) -> Response:
-    session, form = request.session(), await request.form()
-    cell = session.cell(request.http.path_params["cell_id"])
-    await session.apply([without_comment(cell, form.get("key", ""))])
-    return request.done()
-
-
-_COMMENT_ACTIONS = [
-    action("/sessions/{session_id}/cells/{cell_id}/comments", _add_comment),
-    action("/sessions/{session_id}/cells/{cell_id}/comments/remove", _remove),
-]
 
 
 # A person takes a session over from whoever works on it, and gives it back.
@@ -570,6 +480,25 @@ _OWNERSHIP_ACTIONS = [
 ]
 
 
+async def shown_cells(
+    request: PageRequest,
+    session: Session,
+    cell_ids: Sequence[str],
+    *,
+    say: str = "",
+    go: str | None = None,
+    moved: bool = False,
+) -> Response:
+    """What was done, with the cells as they are now: nobody waits for the stream to see their own action.
+
+    ``go`` is the cell that gets the keyboard; ``moved`` says that there are other cells than before, or in another order.
+    """
+    following, upto = follow(request.engine, session), request.engine.last_event
+    parts = [*([CELLS] if moved else []), *(cell_part(cell_id) for cell_id in cell_ids)]
+    found = {part: await following.render(part, upto) for part in parts}
+    return request.done(say, parts=found, upto=upto, go=f"#{cell_part(go)}" if go is not None else None)
+
+
 # The panels beside a notebook. Each is loaded when somebody opens it, and again when an event touches it.
 
 
@@ -592,6 +521,7 @@ def _has_plan(session: Session) -> bool:
 
 PANELS: tuple[Panel, ...] = (
     Panel("plan", "Plan", plan_values, is_open=_has_plan),
+    Panel("contents", "Contents", contents),
     Panel("variables", "Variables", variables),
     Panel("files", "Files", files.files, files.ROUTES),
     Panel("checkpoints", "Checkpoints", branches.checkpoints, branches.CHECKPOINT_ROUTES),
@@ -631,6 +561,7 @@ async def _notebook(request: PageRequest) -> Response:
         panels=PANELS,
         exports=export_choices(),
         presence=presence_of(request.engine.presence, session),
+        key_sheet=KEY_SHEET,
         seq=seq,
     )
 
@@ -666,10 +597,8 @@ _PAGES = [
 
 ROUTES = [
     *_PAGES,
-    *_CELL_ACTIONS,
     *_OWNERSHIP_ACTIONS,
     *_presence.ROUTES,
-    *_COMMENT_ACTIONS,
     *plans.ROUTES,
     *_outputs.ROUTES,
 ]

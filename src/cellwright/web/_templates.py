@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import gzip
 import hashlib
 import time
 from collections.abc import Iterator
@@ -43,7 +44,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals.update(asset=asset_url, now=time.time, languages=[language.name for language in LANGUAGES])
+    made.globals.update(
+        asset=asset_url, editor=editor_url, now=time.time, languages=[language.name for language in LANGUAGES]
+    )
     made.filters.update(
         who=name_of,
         age=age,
@@ -63,9 +66,17 @@ _STATIC = Path(__file__).parent / "static"
 
 _JOINED = frozenset({"page.css", "page.js"})
 
+_BUILT = Path(__file__).parent / "built"
+"""What Deno builds of ``editor``; in a clone that could not fetch its packages it is not there."""
+
+_EDITOR = "editor.js"
+
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 _FOREVER = {"cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
+
+
+_PACKED = {"content-encoding": "gzip", "vary": "accept-encoding"}
 
 
 def asset_url(name: str) -> str:
@@ -73,8 +84,20 @@ def asset_url(name: str) -> str:
     return f"/assets/{_digest(name)}/{name}"
 
 
+def editor_url() -> str:
+    """Where the editor lies; empty where it was not built, and the plain one serves."""
+    return asset_url(_EDITOR) if _EDITOR in _built() else ""
+
+
+@functools.cache
+def _built() -> frozenset[str]:
+    return frozenset(path.name for path in _BUILT.glob("*.js"))
+
+
 @functools.cache
 def _content(name: str) -> bytes:
+    if name in _built():
+        return (_BUILT / name).read_bytes()
     if name in _JOINED:
         # One file for each thing that is shown or done, one request for all of them.
         return b"\n".join(path.read_bytes() for path in sorted(_STATIC.glob(f"*{Path(name).suffix}")))
@@ -85,6 +108,8 @@ def _content(name: str) -> bytes:
 def _digest(name: str) -> str:
     if name == "vega.js":
         return "vega"
+    if name in _built():  # its parts import each other by names beside their own
+        return hashlib.sha256(b"".join(_content(part) for part in sorted(_built()))).hexdigest()[:16]
     return hashlib.sha256(_content(name)).hexdigest()[:16]
 
 
@@ -92,9 +117,19 @@ async def _asset(request: Request) -> Response:
     name, digest = request.path_params["name"], request.path_params["digest"]
     if name == "vega.js":
         return await _vega(request)
-    if name not in {*_JOINED, *(path.name for path in _STATIC.iterdir())} or digest != _digest(name):
+    if name not in {*_JOINED, *_built(), *(path.name for path in _STATIC.iterdir())} or digest != _digest(
+        name
+    ):
         return PlainTextResponse("There is no such file", 404)
-    return Response(_content(name), media_type=_TYPES[Path(name).suffix], headers=_FOREVER)
+    kind = _TYPES[Path(name).suffix]
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(_packed(name), media_type=kind, headers={**_FOREVER, **_PACKED})
+    return Response(_content(name), media_type=kind, headers=_FOREVER)
+
+
+@functools.cache
+def _packed(name: str) -> bytes:
+    return gzip.compress(_content(name), mtime=0)
 
 
 async def _vega(request: Request) -> Response:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.routing import BaseRoute
 
 from cellwright.web import (
+    _assistance,
+    _cell_actions,
+    _cell_edits,
     _chat,
     _debug,
     _grid,
@@ -26,7 +30,23 @@ if TYPE_CHECKING:
 
 __all__ = ["application"]
 
-_VIEWS = (_sessions, _new_notebook, _uploads, _toolbar, _grid, _notebook, _chat, _debug, _verified_notebook)
+# A download tells its length, and what is not text has little to gain.
+_AS_IT_IS = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/octet-stream")
+
+_VIEWS = (
+    _sessions,
+    _new_notebook,
+    _uploads,
+    _toolbar,
+    _grid,
+    _notebook,
+    _cell_actions,
+    _cell_edits,
+    _assistance,
+    _chat,
+    _debug,
+    _verified_notebook,
+)
 
 
 def application(site: Site) -> ASGIApp:
@@ -36,4 +56,5 @@ def application(site: Site) -> ASGIApp:
         routes.extend(view.ROUTES)
     app = Starlette(routes=routes)
     app.state.site = site
-    return site.sign_in.guard(app)
+    packed = GZipMiddleware(app, minimum_size=1024, compresslevel=6, exclude_content_types=_AS_IT_IS)
+    return site.sign_in.guard(packed)

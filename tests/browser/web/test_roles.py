@@ -10,23 +10,19 @@ import httpx
 import pytest
 from starlette.routing import Route
 
-from cellwright.web import _chat, _debug, _notebook, _sessions, _verified_notebook
+from cellwright.web import site
 from tests.browser.web.conftest import Served
 from tests.waiting import LIMIT_S
 
-ROUTES = [
-    route
-    for module in (_sessions, _notebook, _chat, _debug, _verified_notebook)
-    for route in module.ROUTES
-    if isinstance(route, Route)
-]
+ROUTES = [route for module in site._VIEWS for route in module.ROUTES if isinstance(route, Route)]
 DEEDS = sorted(route.path for route in ROUTES if "POST" in (route.methods or ()))
-# Anybody who looks may have a cell shown again as it is.
-LOOKING = {"/sessions/{session_id}/cells/{cell_id}/again"}
+# Anybody who looks may have a cell shown again as it is, and copy cells.
+LOOKING = {"/sessions/{session_id}/cells/{cell_id}/again", "/sessions/{session_id}/edits/copy"}
 OWNING = {
     "/chat/{conversation_id}/delete",
     "/hosts/stop",
     "/sessions/{session_id}/branches/{branch_id}/delete",
+    "/sessions/{deleted_id}/restore",
     "/sessions/{session_id}/delete",
     "/sessions/{session_id}/resume",
     "/sessions/{session_id}/suspend",

@@ -6,8 +6,7 @@
 //   data-again            what was loaded is loaded again every ten seconds, while somebody looks
 //   data-deed             a form is sent without leaving the page; the answer says what to show; data-sure asks first;
 //                         data-once sends no second one before it; the data-closes around it is closed after it
-//   data-edit             opens the .editor that it is in or belongs to; data-leave saves and closes it, data-discard closes it
-//   data-row              arrow keys go to the element before or after, Enter opens its editor
+//   data-edit             opens the editor of the cell that it is in; data-leave saves and closes it, data-discard closes it
 //   data-zoom             a picture opens larger, or the one in the element with this id
 //   data-chart            is drawn from the specification in it; data-save="png" or "svg" saves it
 //   data-key="x"          a key presses this button or follows this link

@@ -13,11 +13,33 @@ function place(id, html) {
 }
 
 function swap(old, fresh) {
+  if (swapAround(old, fresh)) return;
   const focused = old.contains(document.activeElement) ? document.activeElement : null;
   keep(old, fresh);
   old.replaceWith(fresh);
   wake(fresh);
   refocus(fresh, focused);
+}
+
+/** Of a cell that somebody writes in all but what is written: an editor that is moved loses its keyboard for a moment. */
+function swapAround(old, fresh) {
+  const writing = old.matches("article.cell") && old.querySelector(":scope > form > .editor[data-editing]");
+  const after = writing && fresh.querySelector(`#${CSS.escape(writing.id)}`);
+  if (!after) return false;
+  const [form, place] = [writing.parentElement, after.parentElement];
+  const focused = document.activeElement;
+  fresher.set(writing, after);
+  place.replaceWith(place.cloneNode());
+  keep(old, fresh);
+  for (const { name, value } of fresh.attributes) old.setAttribute(name, value);
+  const parts = [...fresh.childNodes], split = parts.findIndex((part) => part.id === form.id);
+  form.setAttribute("action", parts[split].getAttribute("action"));
+  for (const part of [...old.childNodes]) if (part !== form) part.remove();
+  form.before(...parts.slice(0, split));
+  form.after(...parts.slice(split + 1));
+  wake(old);
+  if (document.activeElement !== focused) refocus(old, focused);
+  return true;
 }
 
 /** Whether a list says only which of its elements are where, and they are there: moving them would load their frames again. */
@@ -39,6 +61,7 @@ function show(parts) {
   for (const [id, html] of entries) {
     if (id.startsWith("@")) touch(id.slice(1)); else place(id, html);
   }
+  renumber();
 }
 
 /** Carry over what the server does not know. */

@@ -58,8 +58,32 @@ function settle(editor, sent) {
     text.defaultValue = sent;
     return;
   }
-  delete editor.dataset.editing;
+  closeEditor(editor);
   if (now) swap(editor, now); else text.value = text.defaultValue;
+}
+
+/** Send something and show what comes of it; what the server answered, or nothing where it could not be reached. */
+async function post(url, body) {
+  try {
+    const answer = await ask(url, { method: "POST", body });
+    const told = await answer.json();
+    if (!answer.ok) told.error ??= "It was refused";
+    take(told);
+    return told;
+  } catch {
+    say("It could not be sent: there is no connection", true);
+    return null;
+  }
+}
+
+function take(told, settled = () => {}) {
+  if (told.error) say([told.error, told.hint].filter(Boolean).join("\n"), true);
+  say(told.say);
+  // An answer may come later than what the stream has told since.
+  if (told.upto == null || told.upto >= heard) show(told.parts ?? {});
+  settled();
+  if (told.go?.startsWith("#")) document.getElementById(told.go.slice(1))?.focus();
+  else if (told.go) location.assign(told.go);
 }
 
 async function send(form, button) {
@@ -72,15 +96,9 @@ async function send(form, button) {
   try {
     const answer = await ask(button?.formAction && button.hasAttribute("formaction") ? button.formAction : form.action, { method: "POST", body: data });
     const told = await answer.json();
-    const refused = !answer.ok || told.error;
-    if (refused) say([told.error, told.hint].filter(Boolean).join("\n"), true);
-    say(told.say);
-    if (!refused) document.getElementById(form.closest(".menu, [data-closes]")?.id)?.removeAttribute("open");
-    // An answer may come later than what the stream has told since.
-    if (told.upto == null || told.upto >= heard) show(told.parts ?? {});
-    if (!refused) for (const [editor, sent] of edited) settle(editor, sent);
-    if (told.go?.startsWith("#")) document.getElementById(told.go.slice(1))?.focus();
-    else if (told.go) location.assign(told.go);
+    if (!answer.ok) told.error ??= "It was refused";
+    if (!told.error) document.getElementById(form.closest(".menu, [data-closes]")?.id)?.removeAttribute("open");
+    take(told, () => { if (!told.error) for (const [editor, sent] of edited) settle(editor, sent); });
   } catch {
     say("It could not be sent: there is no connection", true);
   } finally {

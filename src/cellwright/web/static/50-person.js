@@ -17,7 +17,9 @@ document.addEventListener("click", (event) => {
   const within = event.target.closest("a[data-within]");
   if (within) { event.preventDefault(); turn(within, within.href); }
   const wanted = event.target.closest("[data-edit]");
-  if (wanted && !event.target.closest("a, summary") && getSelection().isCollapsed) edit(wanted);
+  if (wanted && !event.target.closest("a, summary") && getSelection().isCollapsed) {
+    inOrder(() => edit(cellOf(wanted), wanted.matches("button") ? null : { x: event.clientX, y: event.clientY }));
+  }
   const saved = event.target.closest("[data-save]");
   if (saved) save(saved.closest("[data-chart]"), saved.dataset.save);
   const zoomed = event.target.closest("[data-zoom]");
@@ -36,33 +38,14 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("form[data-within] select")) event.target.form.requestSubmit();
 });
 
-function edit(inside) {
-  if (document.body.dataset.role === "view") return;
-  const editor = inside.closest("[data-row]").querySelector(".editor");
-  editor.dataset.editing = "yes";
-  editor.querySelector("textarea").focus();
-}
-
-/** Keys that mean something where they are pressed; whether this was one. */
-function pressed(event, target) {
-  const editor = target.closest(".editor[data-editing]"), row = target.matches("[data-row]") ? target : null;
-  if (editor && event.key === "Escape") {
-    const changed = target.value !== target.defaultValue;
-    target.form.requestSubmit(editor.querySelector(changed ? "[data-leave]" : "[data-discard]"));
-    editor.closest("[data-row]").focus();
-  } else if (event.key === "Enter" && (event.shiftKey || event.ctrlKey) && target.matches("form[data-deed] textarea")) {
-    target.form.requestSubmit();
-    if (event.shiftKey) target.closest("[data-row]")?.nextElementSibling?.focus();
-  } else if (row && event.key === "Enter") edit(row);
-  else if (row && event.key === "ArrowDown") row.nextElementSibling?.focus();
-  else if (row && event.key === "ArrowUp") row.previousElementSibling?.focus();
-  else return false;
-  return true;
-}
-
 document.addEventListener("keydown", (event) => {
-  if (pressed(event, event.target) || plainKey(event, event.target)) { event.preventDefault(); return; }
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select")) return;
+  const { target } = event;
+  if (plainKey(event, target)) { event.preventDefault(); return; }
+  if (event.key === "Enter" && (event.shiftKey || event.ctrlKey) && target.matches("form[data-deed] textarea")) {
+    event.preventDefault();
+    target.form.requestSubmit();
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey || target.matches("input, textarea, select, [contenteditable]")) return;
   const wanted = all(`[data-key="${CSS.escape(event.key)}"]`).find((one) => one.offsetParent !== null);
   if (wanted) { event.preventDefault(); wanted.click(); }
 });

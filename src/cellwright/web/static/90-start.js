@@ -11,6 +11,7 @@ function wake(within) {
   for (const element of all("[data-load]:not([data-loaded])", within)) seen.observe(element);
   for (const chart of all("[data-chart]:not([data-drawn])", within)) draw(chart);
   watched(within);
+  for (const menu of all("#cells .menu[open]", within)) fillMenu(menu);
   count(within);
 }
 
@@ -38,3 +39,5 @@ wake(document);
 isReady = true;
 const main = document.querySelector("main[data-live]");
 if (main) follow(main);
+// Loaded while nobody waits for it.
+if (cells() && mayEdit()) (globalThis.requestIdleCallback ?? setTimeout)(() => editorLibrary());
