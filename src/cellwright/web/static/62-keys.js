@@ -51,9 +51,13 @@ async function replay(event) {
   return view ? (await editorLibrary()).type(view, key) : type(key);
 }
 
+/** Whether a key that is under way opens an editor: then Tab is for that. */
+let isOpening = false;
+
 document.addEventListener("keydown", (event) => {
   if (!event.isTrusted || !cells() || event.isComposing || MODIFIERS.has(event.key)) return;
   const name = keyName(event), editor = event.target.closest?.(".editor[data-editing]");
+  isOpening = (underWay > 0 && isOpening) || /Enter$/.test(name);
   const own = editor?.contains(event.target) && event.target.matches("textarea, .cm-content");
   if (own) {
     const step = editorStep(name, editor);
@@ -64,7 +68,7 @@ document.addEventListener("keydown", (event) => {
     if (underWay) {
       // What belongs to the browser goes on to it.
       const isBrowsers = (event.ctrlKey || event.metaKey) && event.key.length === 1 && !COMMANDS[name] && !IN_EDITOR[name];
-      if (event.key === "Tab" || isBrowsers) return;
+      if ((event.key === "Tab" && !isOpening) || isBrowsers) return;
       swallow(event);
       inOrder(() => replay(event));
       return;
