@@ -23,7 +23,8 @@ function commandOf(name) {
 /** Whether a key on this element is about cells: not in a field, a panel or a dialog, nor one that presses a button. */
 function isAboutCells(target, name) {
   if (!cells() || document.querySelector("dialog[open]")) return false;
-  if (target.matches("input, textarea, select, [contenteditable]")) return false;
+  // A table or a chart that a cell shows has keys of its own.
+  if (target.matches("input, textarea, select, [contenteditable]") || target.closest(".outputs, .menu[open] > div")) return false;
   if (target.matches("button, summary, a") && /^(Enter|Escape| |Shift\+Enter|Arrow)/.test(name)) return false;
   return target === document.body || target.closest("#cells, .book") !== null;
 }
