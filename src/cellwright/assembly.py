@@ -108,6 +108,8 @@ def _storage(settings: Settings, *, ephemeral: bool) -> Iterator[Path]:
         yield settings.storage
         return
     directory = Path(tempfile.mkdtemp(prefix="cellwright-"))
+    # As a lasting one: without namespaces root's sessions run as others, each in a folder of its own below.
+    directory.chmod(0o711)
     try:
         yield directory
     finally:

@@ -129,7 +129,8 @@ def _fork_server(settings: Settings) -> Finding:
             begun = time.monotonic()
             path = _notebook_outside_projects(engine.settings.storage)
             # Whatever host sessions go to, it is this machine that is tried.
-            session = await engine.open(path, host="local")
+            # In a folder of its own: without namespaces code may not work beside what is the engine's.
+            session = await engine.open(path, host="local", mode="private")
             execution = await (await session.execute_code("1 + 1")).wait()
             if not execution.ok:
                 raise CellwrightError(f"1 + 1 ended as {execution.state}: {execution.reason}")

@@ -196,6 +196,6 @@ def _refuse_unreachable(paths: Sequence[str]) -> None:
         if closed is not None:
             raise KernelStartError(
                 f"Without namespaces root's kernels run as a user who cannot pass through {closed}",
-                hint="Run Cellwright as an ordinary user, or set CELLWRIGHT_STORAGE to a directory that others can "
-                "pass through",
+                hint=f"{path} lies there. Run Cellwright as an ordinary user; or let others pass through (`chmod o+x "
+                f"{closed}`), or have an interpreter, a project and CELLWRIGHT_STORAGE where they can",
             )

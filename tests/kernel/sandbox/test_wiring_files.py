@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cellwright import Engine, Execution, Session
+from cellwright import Engine, Execution, Session, Settings, open_engine
 from cellwright.errors import KernelStartError
+from tests.conftest import Require
 from tests.kernel.engine.conftest import end_host, open_at
+from tests.kernel.sandbox.conftest import let_others_in
 from tests.waiting import UNHURRIED
 
 pytestmark = pytest.mark.anyio
@@ -103,3 +105,18 @@ async def test_without_namespaces_nobody_works_where_cellwrights_own_files_would
                 await engine.create("near", directory=directory, mode=mode)
             assert "CELLWRIGHT_STORAGE" in (refused.value.hint or "")
         await engine.close(stop_host=True)
+
+
+async def test_without_namespaces_an_engine_of_one_run_has_kernels_in_private_and_direct_folders(
+    open_root: Path, require: Require
+) -> None:
+    notebook = open_root / "work" / "notebook.ipynb"
+    notebook.parent.mkdir(mode=0o755)
+    let_others_in(notebook.parent, require)
+    notebook.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    settings = Settings(root=open_root, sandbox_namespaces=False, standby_kernels=0, **UNHURRIED)
+    for mode in ("private", "direct"):
+        async with open_engine(settings, ephemeral=True) as engine:
+            session = await engine.open(notebook, mode=mode)
+            execution = await (await session.execute_code("1 + 1")).wait()
+            assert (execution.text.strip(), session.tier, session.mode) == ("2", "C", mode)
