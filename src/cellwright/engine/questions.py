@@ -88,7 +88,7 @@ class Questions:
         Raises:
             QuestionOver: it was answered by somebody else, or the code no longer waits.
         """
-        if self._current is None or self._current.number != question.number:
+        if self._current != question:
             raise QuestionOver(
                 "The question is over: it was answered already, or the cell no longer waits",
                 hint="Look at the cell: it may have ended, or ask something else",

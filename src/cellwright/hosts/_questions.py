@@ -26,6 +26,8 @@ _NOBODY = "nobody is there to answer"
 
 _MOST_OF_PROMPT = 2_000
 
+_MOST_QUESTIONS = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
@@ -54,6 +56,8 @@ class Questions:
         self._go_on = go_on
         self._asked: _Asked | None = None
         self._count = 0
+        self._asking, self._before = "", 0
+        """The execution that asked last, and how many questions there were before its first."""
         self._unanswered = ""
         """The execution whose code was told that nobody answers: it is told so at once if it asks again, without end."""
 
@@ -66,9 +70,15 @@ class Questions:
         """A kernel's code asks for input."""
         self.ended(message.parent_id)
         seconds, execution_id = self._timeout_s(), message.parent_id
-        if seconds <= 0 or execution_id in ("", self._unanswered) or execution_id != running:
+        if seconds <= 0 or execution_id == self._unanswered or execution_id != running:
             self._refuse(kernel, execution_id, _NOBODY)
             return
+        # Each is journalled, and code can ask in its kernel's name as often as it likes.
+        begun = self._count if execution_id != self._asking else self._before
+        if self._count - begun >= _MOST_QUESTIONS:
+            self._refuse(kernel, execution_id, f"it asked {_MOST_QUESTIONS:,} questions before")
+            return
+        self._asking, self._before = execution_id, begun
         prompt, is_password = _read(message.content)
         self._count += 1
         question = Question(execution_id, self._count, prompt, is_password, time.time() + seconds)

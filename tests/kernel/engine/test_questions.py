@@ -158,3 +158,21 @@ async def test_typescript_asks_by_prompt_and_confirm_and_is_interrupted_while_it
         await execution.wait()
     assert "no page is open on this notebook" in execution.text
     assert "[ null, " in execution.text
+
+
+async def test_code_that_asks_without_end_fills_no_journal(engine: Engine, session: Session) -> None:
+    code = """
+kernel = get_ipython().kernel
+parent, ident = kernel.get_parent("shell"), kernel._get_shell_context_var(kernel._shell_parent_ident)
+for _ in range(1_200):
+    kernel.session.send(kernel.stdin_socket, "input_request", {"prompt": 1}, parent, ident=ident)
+input("One more? ")
+"""
+    with session.questions.attended():
+        execution = await session.execute_code(code)
+        with fail_after():
+            await execution.wait()
+    told = engine.events(since=0, session_id=session.id, limit=10_000)
+    kinds = [event.kind for event in told if event.execution_id == execution.id]
+    assert kinds.count("notebook.input.requested") == 1_000
+    assert session.questions.current is None
