@@ -97,7 +97,7 @@ def test_half_a_character_is_replaced_and_the_rest_of_the_message_stays() -> Non
         b"\xff\xfe",
         b"[" * 100_000,
         b'{"channel":"iopub","kind":"stream","content":{"text":"\xff"}}',
-        line(channel="stdin"),
+        line(channel="hb"),
         line(channel=None),
         line(kind=3),
         line(parent=3),
