@@ -208,8 +208,19 @@ def stage(to: Path) -> tuple[Pages, list[dict[str, Any]]]:
         shutil.copyfile(source, to / "docs" / place)
     for name in ("extra.css", "file-search.js"):
         shutil.copyfile(DOCS / "site" / name, to / "docs" / name)
-    (to / "mkdocs.yml").write_text(json.dumps(_generator_config(sections), indent=1))
+    (to / "mkdocs.yml").write_text(json.dumps(_generator_config(_with_titles(sections, pages)), indent=1))
     return pages, sections
+
+
+def _with_titles(sections: list[Any], pages: Pages) -> list[Any]:
+    """The navigation with short titles: of a page's title, what stands before the colon."""
+
+    def short(entry: Any) -> Any:
+        if isinstance(entry, str):
+            return {pages.title(entry).partition(": ")[0].replace("`", ""): entry}
+        return {title: [short(one) for one in entries] for title, entries in entry.items()}
+
+    return [short(section) for section in sections]
 
 
 def _generator_config(sections: list[dict[str, Any]]) -> dict[str, Any]:
