@@ -1,7 +1,8 @@
 """The page: what it costs to open a large notebook, and what open pages cost whoever runs cells.
 
 The page is asked inside this process, as its server would ask it: all of ``GET /sessions/ID`` for a notebook of 100 cells
-with 10 MB of outputs, signed in, against nbconvert's HTML of the same file. Then a cell prints 10,000 lines, with nobody
+with 10 MB of outputs, signed in, against nbconvert's HTML of the same file. The
+sessions page lists 50 sessions. Then a cell prints 10,000 lines, with nobody
 looking and with 50 pages that follow it and take what they are sent. A page that fell asleep before all that, and asks
 from there on, must be sent the last line.
 """
@@ -33,6 +34,9 @@ from measuring import MB, Bench, alternate, main, milliseconds
 CELLS = 100
 PAGES = 50
 OPENS_WITHIN_S = 1.0
+SESSIONS = 50
+WITH_KERNELS = 5
+LISTED_WITHIN_S = 0.3
 TOKEN = "a token of this benchmark"  # noqa: S105  # it lasts as long as this process
 
 
@@ -96,11 +100,12 @@ class Window:
 async def measure(bench: Bench) -> None:
     async with open_engine(bench.settings(), ephemeral=True) as engine:
         storage = engine.settings.storage
-        sign_in = SignIn(Identities(TOKEN, b"k" * 32, Members(storage)), Codes(), Attempts())
+        sign_in = SignIn(Identities(TOKEN, b"k" * 32, Members(storage)), Codes(), Attempts(), engine.audit)
         app = application(Site(engine, Planner(engine), Verifier(engine), None, sign_in))  # type: ignore[arg-type]
         window = Window(app)
         await window.sign_in()
         await _measure_opening(bench, engine.open, window)
+        await _measure_listing(bench, engine.open, window)
         await _measure_watching(bench, await engine.create("printing"), window)
 
 
@@ -130,6 +135,28 @@ async def _measure_opening(bench: Bench, opened: Callable[..., Any], window: Win
     times = await alternate(bench.size(3, 1), {"ours": ours, "nbconvert": theirs})
     bench.faster("100 cells, 10 MB: server time, again", times["ours"], times["nbconvert"], at_least=5)
     bench.inform("the page's bytes", f"{await window.open(f'/sessions/{session.id}') // 1000} kB")
+
+
+async def _measure_listing(bench: Bench, opened: Callable[..., Any], window: Window) -> None:
+    """The sessions page with as many sessions, each with a notebook of a hundred cells, some with kernels."""
+    for number in range(SESSIONS):
+        path = bench.directory / f"listed-{number}.ipynb"
+        _write_notebook(path, 100_000)
+        session = await opened(path)
+        if number < WITH_KERNELS:
+            await session.resume()
+    times = []
+    for _ in range(bench.size(5, 2)):
+        began = time.perf_counter()
+        await window.open("/")
+        times.append(time.perf_counter() - began)
+    took = sorted(times)[len(times) // 2]
+    bench.claim(
+        f"{SESSIONS} sessions listed",
+        milliseconds(took),
+        target=f"< {LISTED_WITHIN_S * 1000:g} ms",
+        passed=took < LISTED_WITHIN_S,
+    )
 
 
 def _write_notebook(path: Path, size: int) -> None:

@@ -130,8 +130,9 @@ class SessionGrids:
             raise KernelGone("The kernel that has this table is gone", hint="Run the cell again")
         reply = await self._kernel.ask(GRID_REQUEST, {"run": run, **content}, timeout_s=_TIMEOUT_S)
         if reply.get("status") != "ok":
-            told = str(reply.get("evalue", "")).strip("'\"")
-            raise KernelError(f"The table cannot be shown: {told}", hint="Run the cell again")
+            is_gone = reply.get("ename") == "LookupError"
+            hint = "Run the cell again" if is_gone else "Change the filter, the order or the format"
+            raise KernelError(f"The table cannot be shown so: {reply.get('evalue')}", hint=hint)
         try:
             return msgspec.convert(reply, kind)
         except msgspec.ValidationError as error:

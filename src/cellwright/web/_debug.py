@@ -372,7 +372,7 @@ async def _executions(request: PageRequest) -> Response:
     wanted = [one for one in await anyio.to_thread.run_sync(_ran, history) if choice.fits(one)]
     return request.html(
         "session_debug.html",
-        title=f"{session.name}: what ran",
+        title=f"{session.title}: what ran",
         session=session,
         ran=wanted[::-1],
         cells=sorted({one.cell_id for one in history if one.cell_id is not None}),

@@ -95,13 +95,13 @@ async def _live(request: PageRequest) -> Response:
 async def _suspend(request: PageRequest) -> Response:
     session = request.session()
     await session.suspend(reason=f"{request.person.name} suspended it")
-    return request.done(f"{session.name} is suspended")
+    return request.done(f"{session.title} is suspended")
 
 
 async def _resume(request: PageRequest) -> Response:
     session = request.session()
     await session.resume()
-    return request.done(f"{session.name} has a kernel again")
+    return request.done(f"{session.title} has a kernel again")
 
 
 async def _delete(request: PageRequest) -> Response:

@@ -37,7 +37,7 @@ async def _verified(request: PageRequest) -> Response:
     running = request.site.verifier.of(session.id)
     return request.html(
         "verified.html",
-        title=f"{session.name}, verified",
+        title=f"{session.title}, verified",
         shares=shares,
         running=running is not None and not running.done,
         **_values(session, f"/sessions/{session.id}/verified"),

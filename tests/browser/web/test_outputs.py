@@ -104,6 +104,7 @@ def test_hostile_outputs_neither_run_nor_break_the_page(looker: Looker, served: 
     expect(cells.nth(3)).to_contain_text("data is not fetched from addresses")
     expect(cells.nth(3)).to_contain_text("it is no specification")
     expect(cells.nth(4)).to_contain_text(re.compile(r"show all [\d,]{7,} characters"))
+    expect(cells.nth(4).locator(".outputs > :first-child")).to_contain_text("MB of output are left out")
     assert len(page.content()) < 200_000
     assert page.evaluate("[document.title.endsWith('Cellwright'), window.ran ?? 'nothing ran']") == [
         True,

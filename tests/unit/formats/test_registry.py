@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cellwright.errors import MissingExtra, NotebookFormatError
-from cellwright.formats import FORMATS, export, format_of_file, read
+from cellwright.formats import FORMATS, Format, export, format_of_file, missing_extra, read
 from tests.support.formats.books import book, texts_of
 
 
@@ -64,3 +64,14 @@ def test_an_enormous_file_is_refused_before_it_is_read(monkeypatch: pytest.Monke
     monkeypatch.setattr("cellwright.formats.model.MAX_BYTES", 10)
     with pytest.raises(NotebookFormatError, match="at most 10 are read"):
         read(b"# a long page", name="x.md")
+
+
+def test_a_format_without_its_libraries_names_the_extra_before_anybody_asks_for_it() -> None:
+    assert [one.name for one in FORMATS if missing_extra(one) is not None] == []
+    written = FORMATS[0].write
+    assert (
+        missing_extra(
+            Format("odt", "application/odt", (".odt",), written, extra="export", needs=("no_such_one",))
+        )
+        == "export"
+    )

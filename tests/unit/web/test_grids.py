@@ -7,9 +7,11 @@ import ast
 import pytest
 
 from cellwright.engine.grids import GridColumn, GridHead
+from cellwright.formats import FORMATS
 from cellwright.web._grid import chart_code
 from cellwright.web._outputs import placed
 from cellwright.web._tables import table_of
+from cellwright.web._toolbar import export_choices
 
 NUMBER = GridColumn("size of it", "number", "int64")
 TIME = GridColumn("when", "time", "datetime64")
@@ -57,3 +59,9 @@ def test_a_preview_knows_whether_rows_were_left_out() -> None:
     whole = "<table><tr><td>1</td><td>...</td></tr></table>"
     assert not table_of(whole).is_cut
     assert table_of(whole.replace(">1<", ">...<")).is_cut
+
+
+def test_every_format_is_in_the_export_menu_with_what_it_needs() -> None:
+    choices = export_choices()
+    assert sorted(one.format for one in choices) == sorted(one.name for one in FORMATS)
+    assert {one.missing for one in choices} == {None}

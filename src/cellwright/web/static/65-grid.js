@@ -1,7 +1,7 @@
 // A grid over a live table: the kernel is asked for the rows that are seen, and only those are in the document.
 //   data-grid="URL"   a button: opens the grid of an output in place of its preview
 
-const ROW = 26, CHUNK = 100, MOST_CHUNKS = 60, MOST_COPIED = 10000;
+const ROW = 26, CHUNK = 100, MOST_CHUNKS = 60;
 // No browser has elements much higher than this: beyond it a step of the scroll bar is more than a row.
 const MOST_HEIGHT = 8e6;
 
@@ -11,11 +11,9 @@ class Grid {
     this.button = button;
     this.output = output;
     this.chunks = new Map();
-    this.filters = {};
-    this.sort = "";
+    this.heads = new GridHeads(this);
+    this.choice = new GridChoice(this);
     this.first = 0;
-    this.active = { row: 0, column: 0 };
-    this.anchor = null;
     this.asked = 0;
   }
 
@@ -29,7 +27,7 @@ class Grid {
     this.fit();
     await this.draw();
     this.body.focus({ preventScroll: true });
-    this.watchHeads();
+    this.heads.watch();
   }
 
   close() {
@@ -61,7 +59,7 @@ class Grid {
     bar.append(
       this.count,
       made_of("small", { textContent: `${head.name ? `${head.name}, ` : ""}${head.type}${cut > 0 ? `; the first ${head.columns.length} of ${head.width} columns` : ""}` }),
-      pressed_by("Copy", () => this.copy()),
+      pressed_by("Copy", () => this.choice.copy()),
       this.download("CSV"), this.download("Parquet"),
       pressed_by("Close", () => this.close()),
       this.problem,
@@ -73,49 +71,18 @@ class Grid {
     this.body.setAttribute("aria-colcount", head.columns.length);
     this.body.setAttribute("aria-readonly", "true");
     this.widths = head.columns.map((one) => `${Math.min(Math.max(one.name.length + 4, one.kind === "number" ? 13 : 16), 34)}ch`);
-    this.heads = made_of("div", { className: "heads" });
-    this.heads.setAttribute("role", "rowgroup");
-    const names = made_of("div", { className: "row" });
-    names.setAttribute("role", "row");
-    names.setAttribute("aria-rowindex", 1);
-    names.append(...head.columns.map((one, number) => this.headOf(one, number)));
-    this.heads.append(names);
     this.space = made_of("div", { className: "space" });
     this.space.setAttribute("role", "rowgroup");
-    this.body.append(this.heads, this.space);
+    this.body.append(this.heads.build(head.columns), this.space);
     this.root.append(this.note, bar, this.body);
     this.root.style.setProperty("--columns", this.widths.join(" "));
     // The page's own keys, such as the arrows from cell to cell, are not meant here.
     this.root.addEventListener("keydown", (event) => { if (event.key !== "Escape") event.stopPropagation(); });
     this.body.addEventListener("scroll", () => this.scrolled());
     this.body.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
-    this.body.addEventListener("keydown", (event) => this.key(event));
-    this.space.addEventListener("pointerdown", (event) => this.point(event));
-    this.body.addEventListener("copy", (event) => { if (event.target === this.body) { event.preventDefault(); this.copy(); } });
-  }
-
-  headOf(column, number) {
-    const cell = made_of("div", { className: `head ${column.kind}` });
-    cell.setAttribute("role", "columnheader");
-    cell.setAttribute("aria-colindex", number + 1);
-    cell.setAttribute("aria-sort", "none");
-    cell.dataset.column = column.name;
-    const sort = pressed_by(column.name || "#", () => this.order(column.name));
-    sort.className = "name";
-    sort.title = `Sort by ${column.name} (${column.dtype})`;
-    const chart = pressed_by("▥", () => this.chart(column.name));
-    chart.setAttribute("aria-label", `Chart ${column.name}`);
-    chart.title = "Write a cell that draws this column";
-    chart.dataset.needs = "run";
-    const figures = made_of("div", { className: "figures", textContent: column.dtype });
-    const filter = made_of("input", { type: "search", placeholder: column.kind === "number" ? ">0" : "text" });
-    filter.setAttribute("aria-label", `Filter ${column.name}: a text, =x, >5, empty or filled`);
-    filter.addEventListener("change", () => this.filter(column.name, filter.value));
-    filter.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); this.filter(column.name, filter.value); } });
-    const line = made_of("div", { className: "line" });
-    line.append(sort, chart);
-    cell.append(line, figures, filter);
-    return cell;
+    this.body.addEventListener("keydown", (event) => this.choice.key(event));
+    this.space.addEventListener("pointerdown", (event) => this.choice.point(event));
+    this.body.addEventListener("copy", (event) => { if (event.target === this.body) { event.preventDefault(); this.choice.copy(); } });
   }
 
   download(kind) {
@@ -134,7 +101,7 @@ class Grid {
   }
 
   get isScaled() { return this.height < this.found * ROW; }
-  get fitting() { return Math.max(Math.floor((this.body.clientHeight - this.heads.offsetHeight) / ROW), 3); }
+  get fitting() { return Math.max(Math.floor((this.body.clientHeight - this.heads.root.offsetHeight) / ROW), 3); }
   get lastFirst() { return Math.max(this.found - this.fitting, 0); }
 
   // Rows ---------------------------------------------------------------------------------------------------------------
@@ -162,7 +129,7 @@ class Grid {
   }
 
   query(start, count) {
-    return `/rows?${new URLSearchParams({ start, count, sort: this.sort, filters: JSON.stringify(this.filters) })}`;
+    return `/rows?${new URLSearchParams({ start, count, sort: this.heads.sort, filters: JSON.stringify(this.heads.filters) })}`;
   }
 
   row(number) { return this.chunks.get(Math.floor(number / CHUNK))?.[number % CHUNK]; }
@@ -232,7 +199,7 @@ class Grid {
     shift.style.transform = `translateY(${Math.max(top, 0)}px)`;
     shift.append(...rows);
     this.space.replaceChildren(shift);
-    const active = this.cellId(this.active.row, this.active.column);
+    const active = this.cellId(this.choice.active.row, this.choice.active.column);
     if (document.getElementById(active)) this.body.setAttribute("aria-activedescendant", active); else this.body.removeAttribute("aria-activedescendant");
   }
 
@@ -248,120 +215,25 @@ class Grid {
       cell.setAttribute("aria-colindex", place + 1);
       if (held && value === null) cell.classList.add("none");
       cell.textContent = held ? shown_as(value) : "…";
-      if (this.isChosen(number, place)) cell.setAttribute("aria-selected", "true");
+      if (this.choice.has(number, place)) cell.setAttribute("aria-selected", "true");
       row.append(cell);
     });
     return row;
   }
 
-  // Order, filters, figures --------------------------------------------------------------------------------------------
+  // Another order, other filters --------------------------------------------------------------------------------------------
 
   restart() {
     this.asked += 1;
     this.chunks.clear();
     this.first = 0;
-    this.active = { row: 0, column: this.active.column };
-    this.anchor = null;
+    this.choice.restart();
     this.loading = false;
     this.body.scrollTop = 0;
     delete this.body.dataset.ready;
     this.draw();
   }
 
-  order(name) {
-    this.sort = this.sort === `+${name}` ? `-${name}` : this.sort === `-${name}` ? "" : `+${name}`;
-    for (const head of all(".head", this.heads)) head.setAttribute("aria-sort", this.sort.slice(1) !== head.dataset.column || !this.sort ? "none" : this.sort[0] === "-" ? "descending" : "ascending");
-    this.restart();
-  }
-
-  filter(name, text) {
-    if ((this.filters[name] ?? "") === text.trim()) return;
-    if (text.trim()) this.filters[name] = text.trim(); else delete this.filters[name];
-    if (!Object.keys(this.filters).length) { this.found = this.head.total; this.fit(); }
-    this.restart();
-  }
-
-  /** Figures are counted over all rows: of a column only once it is seen, one after another. */
-  watchHeads() {
-    let line = Promise.resolve();
-    const watcher = new IntersectionObserver((entries) => {
-      for (const { isIntersecting, target } of entries) {
-        if (!isIntersecting) continue;
-        watcher.unobserve(target);
-        line = line.then(() => this.figures(target)).catch(() => {});
-      }
-    }, { root: this.body });
-    for (const head of all(".head", this.heads)) watcher.observe(head);
-  }
-
-  async figures(head) {
-    const told = await this.get(`/figures?column=${encodeURIComponent(head.dataset.column)}`), words = [];
-    if (told.least !== null) words.push(`${shown_as(told.least)} – ${shown_as(told.most)}`);
-    if (told.distinct !== null) words.push(`${told.distinct.toLocaleString("en")} distinct`);
-    if (told.common.length && told.distinct > 1) words.push(`${told.common[0][0]} ×${told.common[0][1].toLocaleString("en")}`);
-    if (told.missing) words.push(`${told.missing.toLocaleString("en")} missing`);
-    const place = head.querySelector(".figures");
-    place.textContent = words.join(", ");
-    place.title = place.textContent;
-    if (told.bars.length) place.append(bars_of(told.bars, `How the values of ${head.dataset.column} are spread`));
-  }
-
-  async chart(column) {
-    const answer = await ask(`${this.url}/chart`, { method: "POST", body: new URLSearchParams({ column }) });
-    const told = await answer.json();
-    say(told.say ?? [told.error, told.hint].filter(Boolean).join("\n"), Boolean(told.error));
-    if (told.go) document.getElementById(told.go.slice(1))?.focus();
-  }
-
-  // Choosing and copying -----------------------------------------------------------------------------------------------
-
-  isChosen(row, column) {
-    const from = this.anchor ?? this.active, to = this.active;
-    return row >= Math.min(from.row, to.row) && row <= Math.max(from.row, to.row) && column >= Math.min(from.column, to.column) && column <= Math.max(from.column, to.column);
-  }
-
-  point(event) {
-    const cell = event.target.closest("[id]"), [row, column] = cell.id.slice(this.url.length + 1).split("/").map(Number);
-    if (event.shiftKey) this.anchor ??= this.active; else this.anchor = null;
-    this.active = { row, column };
-    this.paint();
-  }
-
-  key(event) {
-    if (event.target !== this.body) return;
-    const step = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1], PageDown: [this.fitting, 0], PageUp: [-this.fitting, 0] }[event.key];
-    const end = { Home: event.ctrlKey ? [0, 0] : [this.active.row, 0], End: event.ctrlKey ? [this.found - 1, this.head.columns.length - 1] : [this.active.row, this.head.columns.length - 1] }[event.key];
-    if (event.key === "a" && (event.ctrlKey || event.metaKey)) {
-      this.anchor = { row: 0, column: 0 };
-      this.active = { row: this.found - 1, column: this.head.columns.length - 1 };
-    } else if (step || end) {
-      if (event.shiftKey) this.anchor ??= this.active; else this.anchor = null;
-      const [row, column] = end ?? [this.active.row + step[0], this.active.column + step[1]];
-      this.active = { row: Math.min(Math.max(row, 0), Math.max(this.found - 1, 0)), column: Math.min(Math.max(column, 0), this.head.columns.length - 1) };
-    } else return;
-    event.preventDefault();
-    if (this.active.row < this.first) this.go(this.active.row);
-    else if (this.active.row >= this.first + this.fitting) this.go(this.active.row - this.fitting + 1);
-    else this.paint();
-    const cell = document.getElementById(this.cellId(this.active.row, this.active.column));
-    if (cell) this.body.scrollLeft = Math.min(Math.max(this.body.scrollLeft, cell.offsetLeft + cell.offsetWidth - this.body.clientWidth), cell.offsetLeft);
-  }
-
-  /** Chosen cells as lines with tabs, which a spreadsheet takes, with the names of their columns. */
-  async copy() {
-    const from = this.anchor ?? this.active, to = this.active;
-    const [low, high] = [Math.min(from.row, to.row), Math.max(from.row, to.row)], [left, right] = [Math.min(from.column, to.column), Math.max(from.column, to.column)];
-    const last = Math.min(high, low + MOST_COPIED - 1), lines = [];
-    try {
-      for (let start = low; start <= last; start += 1000) lines.push(...(await this.get(this.query(start, Math.min(1000, last - start + 1)))).rows);
-      const texts = lines.map((row) => row.slice(left, right + 1).map((value) => value ?? "").join("\t"));
-      if (low !== high || left !== right) texts.unshift(this.head.columns.slice(left, right + 1).map((one) => one.name).join("\t"));
-      await navigator.clipboard.writeText(texts.join("\n"));
-      say(`${lines.length.toLocaleString("en")} rows are copied${last < high ? ` of ${(high - low + 1).toLocaleString("en")}: take a file for all` : ""}`);
-    } catch (error) {
-      say(`It could not be copied: ${error.message}`, true);
-    }
-  }
 }
 
 /** Where the page puts a cell anew around its grid, the grid stays at the row where it was. */
@@ -379,19 +251,6 @@ function shown_as(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return String(value);
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(8)));
-}
-
-function bars_of(counts, label) {
-  const space = "http://www.w3.org/2000/svg", svg = document.createElementNS(space, "svg"), most = Math.max(...counts, 1);
-  svg.setAttribute("viewBox", `0 0 ${counts.length * 5} 20`);
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", label);
-  counts.forEach((count, number) => {
-    const bar = document.createElementNS(space, "rect"), height = count ? Math.max(count / most * 20, 1) : 0;
-    for (const [name, value] of Object.entries({ x: number * 5, y: 20 - height, width: 4, height })) bar.setAttribute(name, value);
-    svg.append(bar);
-  });
-  return svg;
 }
 
 document.addEventListener("click", (event) => {
