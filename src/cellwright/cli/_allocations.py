@@ -12,8 +12,16 @@ import anyio
 import typer
 
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
-from cellwright.cli._notebooks import AsJson, note, show_data
-from cellwright.cli._terminal import TURN_MS, ExitCode, ProgressLine, in_commands, table
+from cellwright.cli._terminal import (
+    TURN_MS,
+    AsJson,
+    ExitCode,
+    ProgressLine,
+    in_commands,
+    note,
+    show_data,
+    table,
+)
 
 __all__ = [
     "find_host",

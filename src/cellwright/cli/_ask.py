@@ -19,13 +19,14 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cellwright.cli._mcp_client import Caller, ClientContext, call_daemon
-from cellwright.cli._notebooks import AsJson, note
 from cellwright.cli._terminal import (
     TURN_MS,
+    AsJson,
     ExitCode,
     LiveWindow,
     counted,
     in_commands,
+    note,
     printable,
     show_error,
     spent,

@@ -14,9 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.audit import check, is_line, read_lines
-from cellwright.cli._mcp_client import daemon_paths
-from cellwright.cli._notebooks import AsJson, note, show_data
-from cellwright.cli._terminal import ExitCode, fail
+from cellwright.cli._daemon_line import daemon_paths
+from cellwright.cli._terminal import AsJson, ExitCode, fail, note, show_data
 from cellwright.errors import CellwrightError
 
 __all__ = ["export", "show", "verify"]

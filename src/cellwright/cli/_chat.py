@@ -25,8 +25,7 @@ from cellwright.cli._ask import (
     show_outcome,
 )
 from cellwright.cli._mcp_client import ClientContext
-from cellwright.cli._notebooks import note
-from cellwright.cli._terminal import ExitCode, counted, spent
+from cellwright.cli._terminal import ExitCode, counted, note, spent
 
 __all__ = ["chat"]
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
-from cellwright.cli._notebooks import AsJson, show_data
 from cellwright.cli._session_names import NotebookArgument, session_of
-from cellwright.cli._terminal import table
+from cellwright.cli._terminal import AsJson, show_data, table
 
 __all__ = ["adopt", "branch", "checkpoint", "rollback"]
 

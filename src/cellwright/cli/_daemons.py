@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from cellwright.cli._daemon_line import daemon_paths, open_daemon
 from cellwright.cli._flags import SetOption, UnsafeOption, apply_settings
-from cellwright.cli._mcp_client import daemon_paths, open_daemon
-from cellwright.cli._notebooks import AsJson
-from cellwright.cli._terminal import ExitCode, fail
+from cellwright.cli._terminal import AsJson, ExitCode, fail
 from cellwright.daemon.connect import ask, connect, stop
 from cellwright.daemon.logs import read_log
 from cellwright.errors import CellwrightError

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cellwright.cli._notebooks import note
-from cellwright.cli._terminal import ExitCode, ProgressLine
+from cellwright.cli._terminal import ExitCode, ProgressLine, note
 
 if TYPE_CHECKING:
     from cellwright.cli._examination import Finding, Verdict

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.cli._mcp_client import ClientContext, call_daemon
-from cellwright.cli._notebooks import AsJson, SessionArgument, show_data
-from cellwright.cli._terminal import ALL_TOKENS, table
+from cellwright.cli._notebooks import SessionArgument
+from cellwright.cli._terminal import ALL_TOKENS, AsJson, show_data, table
 
 __all__ = ["add_packages", "apply_files", "diff_files", "list_files"]
 

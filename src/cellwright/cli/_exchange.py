@@ -17,10 +17,10 @@ import typer
 
 from cellwright import formats
 from cellwright.cli._allocations import host_named
+from cellwright.cli._daemon_line import daemon_paths
 from cellwright.cli._flags import HostOption
-from cellwright.cli._mcp_client import Caller, call_daemon, daemon_paths
-from cellwright.cli._notebooks import AsJson, note, show_data
-from cellwright.cli._terminal import ExitCode, ProgressLine, show_error
+from cellwright.cli._mcp_client import Caller, call_daemon
+from cellwright.cli._terminal import AsJson, ExitCode, ProgressLine, note, show_data, show_error
 from cellwright.daemon.connect import connect
 from cellwright.errors import CellwrightError
 from cellwright.notebook import Document, write_atomically

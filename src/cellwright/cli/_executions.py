@@ -16,9 +16,17 @@ import typer
 from cellwright.cli._allocations import wait_for_host
 from cellwright.cli._flags import OnError, OnErrorOption
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
-from cellwright.cli._notebooks import AsJson, SessionArgument, show_data
+from cellwright.cli._notebooks import SessionArgument
 from cellwright.cli._replays import replay_all
-from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, ExitCode, ProgressLine, in_commands
+from cellwright.cli._terminal import (
+    ALL_TOKENS,
+    TURN_MS,
+    AsJson,
+    ExitCode,
+    ProgressLine,
+    in_commands,
+    show_data,
+)
 
 __all__ = ["cancel", "execute", "suspend", "wait", "wait_for_execution"]
 

@@ -17,8 +17,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from cellwright.cli._notebooks import AsJson
-from cellwright.cli._terminal import ExitCode, show_error
+from cellwright.cli._terminal import AsJson, ExitCode, show_error
 from cellwright.cli._uv_tool import is_in_cache, lasting_executable
 from cellwright.errors import CellwrightError
 

@@ -21,11 +21,11 @@ from urllib.parse import urlsplit
 import psutil
 import typer
 
-from cellwright.cli._mcp_client import Caller, call_daemon, daemon_paths, open_daemon
-from cellwright.cli._notebooks import AsJson, note, show_data
+from cellwright.cli._daemon_line import daemon_paths, open_daemon
+from cellwright.cli._mcp_client import Caller, call_daemon
 from cellwright.cli._serve import open_browser
 from cellwright.cli._session_names import NotebookArgument, session_id_of
-from cellwright.cli._terminal import fail, show_error
+from cellwright.cli._terminal import AsJson, fail, note, show_data, show_error
 from cellwright.daemon.connect import ask, connect, was_killed
 from cellwright.errors import CellwrightError
 from cellwright.lab.program import (

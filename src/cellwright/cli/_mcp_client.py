@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -18,14 +17,12 @@ import typer
 from anyio.abc import ByteStream
 
 import cellwright
+from cellwright.cli._daemon_line import open_daemon
 from cellwright.cli._questions import answer_form, can_ask
 from cellwright.cli._terminal import ExitCode, ProgressLine, in_commands, show_error
-from cellwright.daemon.connect import connect_or_start
 from cellwright.daemon.handshake import encode_handshake
-from cellwright.daemon.paths import DaemonPaths
 from cellwright.errors import CellwrightError
 from cellwright.settings.modelkeys import model_environment
-from cellwright.settings.paths import find_storage
 from cellwright.unixstreams import UnixStream, lines
 
 __all__ = [
@@ -38,8 +35,6 @@ __all__ = [
     "Progress",
     "ToolRefused",
     "call_daemon",
-    "daemon_paths",
-    "open_daemon",
     "open_line",
 ]
 
@@ -196,17 +191,6 @@ def call_daemon(
     if unread is not None:
         raise unread  # typer ends quietly where nobody reads what is written
     raise typer.Exit(code)
-
-
-def daemon_paths() -> DaemonPaths:
-    """Where the daemon of whoever works here has its files."""
-    return DaemonPaths(find_storage(os.getcwd()))
-
-
-def open_daemon() -> socket.socket:
-    """A connection to the daemon, started if need be."""
-    with ProgressLine("starting the daemon"):
-        return connect_or_start(daemon_paths(), os.getcwd(), say=lambda line: typer.echo(line, err=True))
 
 
 async def _cancel_on_interrupt(scope: anyio.CancelScope, caller: Caller) -> None:

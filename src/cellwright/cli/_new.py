@@ -11,8 +11,7 @@ from cellwright.cli._allocations import host_named
 from cellwright.cli._flags import HostOption, LimitOption, ModeOption, WorkMode, limit_values
 from cellwright.cli._folders import AllowFolderOption, settle_folder
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
-from cellwright.cli._notebooks import AsJson, show_data
-from cellwright.cli._terminal import ExitCode, show_error
+from cellwright.cli._terminal import AsJson, ExitCode, show_data, show_error
 from cellwright.errors import PlanError
 
 if TYPE_CHECKING:

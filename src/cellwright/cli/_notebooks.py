@@ -11,22 +11,18 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.cli._mcp_client import Caller, call_daemon
-from cellwright.cli._terminal import ALL_TOKENS, in_commands, table
+from cellwright.cli._terminal import ALL_TOKENS, AsJson, in_commands, note, show_data, table
 
 __all__ = [
-    "AsJson",
     "SessionArgument",
     "add",
     "delete",
     "list_sessions",
     "logs",
-    "note",
     "session_resource",
     "show",
-    "show_data",
 ]
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 SessionArgument = Annotated[
     str, typer.Argument(metavar="SESSION", help="A session's id, or its notebook's name.")
 ]
@@ -204,16 +200,3 @@ async def session_resource(caller: Caller, session: str, view: str) -> dict[str,
     listed = await caller.data("execution_list", session_id=session, limit=1)
     text = await caller.resource(f"notebook://session/{listed['session_id']}/{view}")
     return json.loads(text)  # type: ignore[no-any-return]  # the server's JSON
-
-
-def show_data(data: Any, text: str, *, as_json: bool) -> None:
-    """What a command answers, on stdout."""
-    if as_json:
-        typer.echo(json.dumps(data, ensure_ascii=False))
-    elif text:
-        typer.echo(text)
-
-
-def note(text: str) -> None:
-    """Something beside the data, on stderr."""
-    typer.echo(text, err=True)

@@ -13,8 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.cli._mcp_client import Caller, call_daemon
-from cellwright.cli._notebooks import AsJson, note, show_data
-from cellwright.cli._terminal import ExitCode, show_error, table
+from cellwright.cli._terminal import AsJson, ExitCode, note, show_data, show_error, table
 from cellwright.errors import CellwrightError, ChartRefused
 
 __all__ = [

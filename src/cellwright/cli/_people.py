@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from cellwright.audit import AuditLog, acting
-from cellwright.cli._mcp_client import daemon_paths
-from cellwright.cli._notebooks import AsJson, note, show_data
-from cellwright.cli._terminal import ExitCode, fail, table
+from cellwright.cli._daemon_line import daemon_paths
+from cellwright.cli._terminal import AsJson, ExitCode, fail, note, show_data, table
 from cellwright.errors import CellwrightError
 from cellwright.people import add_member, change_role, read_members, remove_member
 

@@ -19,9 +19,8 @@ from rich.text import Text
 
 from cellwright.cli._allocations import find_host, hosts_of, show_hosts
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
-from cellwright.cli._notebooks import AsJson, show_data
 from cellwright.cli._session_names import NotebookArgument, session_opened
-from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, ExitCode, LiveWindow, table
+from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, AsJson, ExitCode, LiveWindow, show_data, table
 
 __all__ = [
     "PlanView",

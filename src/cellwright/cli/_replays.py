@@ -11,9 +11,8 @@ import typer
 from cellwright.cli._allocations import host_named
 from cellwright.cli._flags import HostOption
 from cellwright.cli._mcp_client import Caller, Progress, call_daemon
-from cellwright.cli._notebooks import AsJson
 from cellwright.cli._session_names import NotebookArgument, session_of
-from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, ExitCode, ProgressLine
+from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, AsJson, ExitCode, ProgressLine
 
 __all__ = ["replay", "replay_all"]
 

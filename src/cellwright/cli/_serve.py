@@ -16,12 +16,12 @@ from urllib.parse import urlencode, urlsplit
 
 import typer
 
+from cellwright.cli._daemon_line import daemon_paths, open_daemon
 from cellwright.cli._daemons import refuse_if_confined
 from cellwright.cli._flags import SetOption, UnsafeOption, apply_settings
-from cellwright.cli._mcp_client import call_daemon, daemon_paths, open_daemon
-from cellwright.cli._notebooks import AsJson, note, show_data
+from cellwright.cli._mcp_client import call_daemon
 from cellwright.cli._session_names import session_id_of
-from cellwright.cli._terminal import ExitCode, fail
+from cellwright.cli._terminal import AsJson, ExitCode, fail, note, show_data
 from cellwright.daemon.connect import DaemonUnavailable, ask, was_killed
 from cellwright.daemon.tokens import obtain_token
 from cellwright.errors import CellwrightError

@@ -1,7 +1,8 @@
-"""What the command's exit code says, and how an error is shown."""
+"""What a command prints, how it says that something goes on, how an error is shown, and what its exit code says."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, Self
 
 import typer
 
@@ -25,18 +26,24 @@ __all__ = [
     "ALL_TOKENS",
     "CLEAR",
     "TURN_MS",
+    "AsJson",
     "ExitCode",
     "LiveWindow",
     "ProgressLine",
     "counted",
     "fail",
     "in_commands",
+    "note",
     "printable",
+    "show_data",
     "show_error",
     "spent",
     "table",
     "tokens",
 ]
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 class ExitCode(IntEnum):
@@ -47,6 +54,19 @@ class ExitCode(IntEnum):
     BAD_USAGE = 2
     ENGINE_FAILED = 3
     INTERRUPTED = 130
+
+
+def show_data(data: Any, text: str, *, as_json: bool) -> None:
+    """Print what a command answers, on stdout."""
+    if as_json:
+        typer.echo(json.dumps(data, ensure_ascii=False))
+    elif text:
+        typer.echo(text)
+
+
+def note(text: str) -> None:
+    """Say something beside the data, on stderr."""
+    typer.echo(text, err=True)
 
 
 def show_error(error: CellwrightError) -> None:

@@ -11,8 +11,17 @@ import typer
 
 from cellwright.cli._ask import from_here
 from cellwright.cli._mcp_client import Caller, call_daemon
-from cellwright.cli._notebooks import AsJson, note, show_data
-from cellwright.cli._terminal import ExitCode, counted, printable, show_error, spent, table
+from cellwright.cli._terminal import (
+    AsJson,
+    ExitCode,
+    counted,
+    note,
+    printable,
+    show_data,
+    show_error,
+    spent,
+    table,
+)
 from cellwright.errors import CellwrightError
 
 __all__ = ["delete_conversation", "list_conversations", "show_conversation", "trace"]

@@ -13,8 +13,7 @@ import typer
 
 from cellwright.cli._flags import WorkMode
 from cellwright.cli._mcp_client import Caller, call_daemon
-from cellwright.cli._notebooks import AsJson, note, show_data
-from cellwright.cli._terminal import fail, table
+from cellwright.cli._terminal import AsJson, fail, note, show_data, table
 from cellwright.errors import CellwrightError, NotebookError
 
 __all__ = ["tutorial"]

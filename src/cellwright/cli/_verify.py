@@ -10,9 +10,8 @@ import anyio
 import typer
 
 from cellwright.cli._mcp_client import Caller, call_daemon
-from cellwright.cli._notebooks import AsJson
 from cellwright.cli._session_names import NotebookArgument
-from cellwright.cli._terminal import TURN_MS, ExitCode, ProgressLine
+from cellwright.cli._terminal import TURN_MS, AsJson, ExitCode, ProgressLine
 
 __all__ = ["verify"]
 

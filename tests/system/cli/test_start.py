@@ -80,6 +80,13 @@ def test_alone_it_says_where_one_is_and_what_to_do_next(place: Place) -> None:
     assert f"cellwright show {session}" in told
 
 
+def test_asking_the_daemon_one_thing_loads_no_client_of_its_tools() -> None:
+    code = "import sys; from cellwright.cli._commands import program_of; program_of('daemon status'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert {"anyio", "asyncio", "pydantic", "rich", "msgspec"} & loaded == set()
+
+
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
 def test_on_other_systems_every_command_says_what_to_run_instead_and_the_library_imports(
     platform: str,

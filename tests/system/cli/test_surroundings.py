@@ -134,7 +134,11 @@ def test_doctor_tells_why_a_tier_is_lower_and_shows_what_stands_in_brackets(plac
         "CELLWRIGHT_STORAGE": str(place.root / "[state]"),
         "COLUMNS": "4000",
     }
-    told = place.run("doctor").stdout
+    shown = place.run("doctor")
+    told = shown.stdout
+    marks = [line[0] for line in told.splitlines() if line[0] in "✗○✓"]
+    assert marks == sorted(marks, key="✗○✓".index), "what is wrong or missing comes first"
+    assert ("limit max_sessions" in told, "--all" in shown.stderr) == (False, True)
     assert f"{place.root}/[state]" in told
     (found,) = [line for line in told.splitlines() if "tier C" in line]
     assert "because: namespaces were not to be used" in found
