@@ -180,6 +180,35 @@ class Delegate(Protocol):
         """
         ...
 
+    async def keep_key(self, provider: str, key: str) -> bool:
+        """Use a provider's key from now on; whether the keyring keeps it, too, or only this process until its end.
+
+        Raises:
+            NoModel: that provider takes none.
+            NoAgent: its libraries are not installed.
+        """
+        ...
+
+    async def add_model(self, address: str) -> str:
+        """Offer the model of a server from now on, until this process ends; the name that it is offered by.
+
+        Raises:
+            NoModel: the address names none.
+            NoAgent: its libraries are not installed.
+        """
+        ...
+
+    async def fork(self, conversation_id: str, run_id: str) -> tuple[str | None, str | None]:
+        """Make what is needed to ask one of a conversation's questions anew, as it stood before that question.
+
+        Tells the conversation to ask in, with the turns before it and none after, and the session to begin from, each
+        None where there is none: the original stays as it is.
+
+        Raises:
+            UnknownConversation, UnknownRun: there is none of that id.
+        """
+        ...
+
     async def conversation_of(self, run_id: str) -> str | None:
         """The conversation that a run belongs to."""
         ...

@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,7 +27,13 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 
 from cellwright.agent._notebook_names import Notebook
 from cellwright.engine.records import new_conversation_id
-from cellwright.errors import ConversationBusy, ConversationUnreadable, SaveFailed, UnknownConversation
+from cellwright.errors import (
+    ConversationBusy,
+    ConversationUnreadable,
+    SaveFailed,
+    UnknownConversation,
+    UnknownRun,
+)
 from cellwright.settings.paths import make_private, write_private
 
 __all__ = ["FIRST", "VERSION", "Conversation", "Conversations", "History", "folded", "pack", "unpack"]
@@ -35,6 +41,9 @@ __all__ = ["FIRST", "VERSION", "Conversation", "Conversations", "History", "fold
 _MESSAGES = b'{"kind":"messages"'
 
 _MAX_TITLE = 120
+
+_TRACES = "runs"
+"""Where the traces of a conversation's runs lie, beside its log."""
 
 _id = re.compile(r"c-[0-9a-z]{4,32}")
 
@@ -76,6 +85,15 @@ class Conversations:
             ConversationUnreadable: a newer version wrote it, or it is damaged.
         """
         return await anyio.to_thread.run_sync(self._get, conversation_id)
+
+    async def fork(self, conversation_id: str, run_id: str) -> History:
+        """A conversation of its own with what was said in another before one of its questions.
+
+        Raises:
+            UnknownConversation, UnknownRun: there is none of that id.
+            ConversationUnreadable: a newer version wrote it, or it is damaged.
+        """
+        return await anyio.to_thread.run_sync(self._fork, conversation_id, run_id)
 
     async def list(self) -> Sequence[Brief]:
         """All of them, the one that was asked last first."""
@@ -138,6 +156,29 @@ class Conversations:
         }
         write_private(str(directory / LOG), written(line))
         return folded(None, line)
+
+    def _fork(self, conversation_id: str, run_id: str) -> History:
+        origin = self.directory_of(conversation_id)
+        content, _ = whole_lines((origin / LOG).read_bytes())
+        lines = content.splitlines()
+        asked = {one["run_id"]: place for place, one in _runs_in(lines)}
+        if run_id not in asked:
+            raise UnknownRun(f"There is no run {run_id!r} in conversation {conversation_id}")
+        history = read_history(origin, lines[: asked[run_id]])
+        made = self._create(history.title)
+        directory = self._directory / made.id
+        for kept in (PICTURES, _TRACES):
+            if (origin / kept).is_dir():
+                shutil.copytree(
+                    origin / kept,
+                    directory / kept,
+                    ignore=_all_but({*(one.run_id for one in history.runs)}) if kept == _TRACES else None,
+                )
+        head, *_ = (directory / LOG).read_bytes().splitlines()
+        write_private(
+            str(directory / LOG), b"".join(line + b"\n" for line in (head, *lines[1 : asked[run_id]]))
+        )
+        return self._get(made.id)
 
     def _get(self, conversation_id: str) -> History:
         directory = self.directory_of(conversation_id)
@@ -299,6 +340,18 @@ class Conversation:
         self._size += len(content)
         # Read from what was written, so that what is in memory is what a restart finds.
         [self.history] = histories(self.directory, [content], self.history)
+
+
+def _runs_in(lines: Sequence[bytes]) -> Iterator[tuple[int, Line]]:
+    """Where each question stands among a log's lines."""
+    for place, content in enumerate(lines):
+        if content.startswith(b'{"kind":"run"'):
+            yield place, json.loads(content)
+
+
+def _all_but(run_ids: Container[str]) -> Callable[[str, list[str]], list[str]]:
+    """What to leave out of a copy: the traces of all other runs."""
+    return lambda _, names: [name for name in names if name.removesuffix(".jsonl") not in run_ids]
 
 
 def _brief(log: Path) -> Brief:

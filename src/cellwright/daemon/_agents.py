@@ -9,9 +9,10 @@ import logging
 import shlex
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import anyio
@@ -19,12 +20,13 @@ import anyio.abc
 
 from cellwright.engine import Engine
 from cellwright.engine.records import new_agent_run_id
-from cellwright.errors import AgentError, CellwrightError, NoAgent, RunStopped, UnknownRun
+from cellwright.errors import AgentError, CellwrightError, NoAgent, NoModel, RunStopped, UnknownRun
 from cellwright.settings.modelkeys import model_environment
 from cellwright.text_budget import cut_middle
 
 if TYPE_CHECKING:
     from cellwright.agent.models.requests import Delta
+    from cellwright.agent.models.table import ModelRow
     from cellwright.agent.questions import Question, Server
     from cellwright.agent.trace.steps import CellRun, Step, Watcher
     from cellwright.daemon._agentrecords import Records
@@ -63,6 +65,10 @@ class Agents:
         self._making = anyio.Lock()
         self._runs: dict[str, AgentRun] = {}
         self._changes = RunChanges()
+        self._keys: dict[str, str] = {}
+        """By their variables: what people entered since this process began. Written nowhere from here."""
+        self._models: dict[str, None] = {}
+        """Models of servers that people entered, by their addresses."""
 
     @property
     def running(self) -> int:
@@ -84,7 +90,48 @@ class Agents:
             NoAgent: the extra is not installed.
         """
         reachable = await self._imported(_reachable)
-        return await reachable(model_environment(), self._engine.settings)
+        found = await reachable(self._environment(), self._engine.settings)
+        return list(dict.fromkeys([*found, *self._models]))
+
+    async def keep_key(self, provider: str, key: str) -> bool:
+        """Use a provider's key from now on; whether the keyring keeps it, too, or only this process until its end.
+
+        Raises:
+            NoModel: that provider takes none.
+            NoAgent: the extra is not installed.
+        """
+        providers = await self._imported(_providers)
+        self._keys[providers.variable_of(provider)] = key
+        return bool(await providers.keep_key(provider, key))
+
+    async def add_model(self, address: str) -> str:
+        """Offer the model of a server from now on, until this process ends; the name that it is offered by.
+
+        Raises:
+            NoModel: the address names none.
+            NoAgent: the extra is not installed.
+        """
+        if not address.startswith(("http://", "https://")):
+            raise NoModel(f"{address!r} is no address", hint="Write it as http://localhost:8000/v1#name")
+        find_row = await self._imported(_row_finder)
+        row = find_row(address, ())
+        name = f"{row.url}#{row.name}"
+        self._models[name] = None
+        return name
+
+    def _environment(self) -> dict[str, str]:
+        return {**model_environment(), **self._keys}
+
+    async def fork(self, conversation_id: str, run_id: str) -> tuple[str | None, str | None]:
+        """Make what is needed to ask one of a conversation's questions anew, as it stood before that question.
+
+        Raises:
+            UnknownConversation, UnknownRun: there is none of that id.
+        """
+        fork = await self._imported(_fork)
+        forked: tuple[str | None, str | None] = await fork(self._engine, conversation_id, run_id)
+        self._changes.ring()
+        return forked
 
     async def begin(self, request: AgentRequest) -> AgentRun:
         """Begin to answer a question.
@@ -95,12 +142,20 @@ class Agents:
             AgentError: a server is not named as it must be.
         """
         ask = await self._made()
+        if request.environment is None:
+            request = replace(request, environment=self._environment())
+            if not request.models and self._models and not await self._has_another():
+                request = replace(request, models=(next(iter(self._models)),))
         question = _question(request, new_agent_run_id())
         run = AgentRun(str(question.run_id), request.conversation_id, asdict(question.budget))
         self._runs[run.id] = run
         self._clear()
         self._tasks.start_soon(self._carry_out, run, partial(ask, question, [run.feed, self._changes]))
         return run
+
+    async def _has_another(self) -> bool:
+        """Whether there is a model besides those that people entered by their addresses."""
+        return any(name not in self._models for name in await self.models())
 
     async def _carry_out(self, run: AgentRun, answered: Callable[[], Awaitable[Outcome]]) -> None:
         await run.run(answered, self.conversation_of)
@@ -191,6 +246,24 @@ def _reachable() -> Callable[[Mapping[str, str], ModelsSettings], Awaitable[list
     from cellwright.agent.models.connect import reachable  # see the module's docstring
 
     return reachable
+
+
+def _providers() -> ModuleType:
+    from cellwright.agent.models import providers  # see the module's docstring
+
+    return providers
+
+
+def _row_finder() -> Callable[[str, Sequence[ModelRow]], ModelRow]:
+    from cellwright.agent.models.connect import find_row  # see the module's docstring
+
+    return find_row
+
+
+def _fork() -> Callable[[Engine, str, str], Awaitable[tuple[str | None, str | None]]]:
+    from cellwright.agent.forks import fork  # see the module's docstring
+
+    return fork
 
 
 def _make(mcp_server: McpServer) -> Ask:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,31 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from cellwright.delegation import AgentRequest, Delegate, DelegatedRun
-from cellwright.engine import Engine, Session
-from cellwright.errors import AgentError, NoAgent, UnknownConversation, UnknownRun, UnknownSession
-from cellwright.notebook import Cell
+from cellwright.engine import Engine, Missed, Session
+from cellwright.errors import (
+    AgentError,
+    NoAgent,
+    UnknownConversation,
+    UnknownExecution,
+    UnknownRun,
+    UnknownSession,
+)
 from cellwright.settings.roots import fenced
-from cellwright.web._chat_turns import entries_in, entry_of, live_run, number_of, step_views, turn_of
+from cellwright.tools.data_directory import DataDirectory
+from cellwright.web._chat_setup import ROUTES as SETUP_ROUTES
+from cellwright.web._chat_turns import (
+    entries_in,
+    entry_of,
+    live_run,
+    number_of,
+    session_of_run,
+    step_views,
+    turn_of,
+)
 from cellwright.web._live import Change, LiveResponse, Parts
 from cellwright.web._notebook import cell_view
 from cellwright.web._templates import render
+from cellwright.web.panels.history import shown_outputs
 from cellwright.web.requests import PageRequest, action, page
 
 
@@ -84,13 +102,27 @@ async def _steps(request: PageRequest) -> Response:
     return request.fragment("chat_steps.html", run_id=trace["run_id"], steps=steps)
 
 
+async def _cost(request: PageRequest) -> Response:
+    """What a conversation has cost so far."""
+    delegate = request.site.delegate
+    conversation = await delegate.conversation(request.http.path_params["conversation_id"])
+    totals = []
+    for run in conversation["runs"]:
+        with suppress(UnknownRun):
+            totals.append((await delegate.trace(run["run_id"]))["summary"]["total"])
+    cost = {
+        name: sum(one[name] for one in totals) for name in ("money", "tokens_in", "tokens_out", "requests")
+    }
+    return request.fragment("chat_cost.html", cost=cost)
+
+
 async def _live_list(request: PageRequest) -> Response:
     return LiveResponse(request.http, ConversationList(request.site.delegate))
 
 
 async def _live(request: PageRequest) -> Response:
-    talk = talk_about(request.site.delegate, request.http.path_params["conversation_id"])
-    return LiveResponse(request.http, talk)
+    talk = talk_about(request.site.delegate, request.http.path_params["conversation_id"], request.engine)
+    return LiveResponse(request.http, talk, also=[talk.growing()])
 
 
 _PAGES = [
@@ -98,6 +130,7 @@ _PAGES = [
     page("/chat/live", _live_list),
     page("/chat/models", _models),
     page("/chat/{conversation_id}", _conversation),
+    page("/chat/{conversation_id}/cost", _cost),
     page("/chat/{conversation_id}/live", _live),
     page("/chat/{conversation_id}/runs/{run_id}", _results),
     page("/chat/{conversation_id}/runs/{run_id}/steps", _steps),
@@ -115,27 +148,37 @@ CONVERSATIONS = "conversations"
 
 _LONG_S = 3_600.0
 
+_AGENT = "mcp:cellwright agent"
+"""What the audit log calls the data agent."""
+
+_GROWS = frozenset({"notebook.cell.executing", "notebook.cell.output", "notebook.cell.completed"})
+
 _talks: WeakValueDictionary[tuple[int, str], Talk] = WeakValueDictionary()
+
+
+def cells_part(run_id: str) -> str:
+    return f"growing-{run_id}"
 
 
 def turn_part(run_id: str) -> str:
     return f"turn-{run_id}"
 
 
-def talk_about(delegate: Delegate, conversation_id: str) -> Talk:
+def talk_about(delegate: Delegate, conversation_id: str, engine: Engine) -> Talk:
     """What shows this conversation, shared by all pages that are open on it."""
     key = id(delegate), conversation_id
     found = _talks.get(key)
     if found is None:
-        found = _talks[key] = Talk(delegate, conversation_id)
+        found = _talks[key] = Talk(delegate, conversation_id, engine)
     return found
 
 
 class Talk:
     """One conversation's page."""
 
-    def __init__(self, delegate: Delegate, conversation_id: str) -> None:
+    def __init__(self, delegate: Delegate, conversation_id: str, engine: Engine) -> None:
         self._delegate = delegate
+        self._engine = engine
         self._id = conversation_id
         self._parts = Parts(self._make)
         self._reading = anyio.Lock()
@@ -163,8 +206,31 @@ class Talk:
                     yield Change(number, frozenset({turn_part(run.id)}))
                 await run.changed(entries_in(number), _LONG_S)
 
+    async def growing(self) -> AsyncIterator[Change]:
+        """That the cells of the run at work put out more."""
+        with self._engine.subscribe() as events:
+            async for event in events:
+                run = live_run(self._read[1], self._delegate) if self._read[1] is not None else None
+                if run is None or isinstance(event, Missed) or event.kind not in _GROWS:
+                    continue
+                if event.session_id == session_of_run(run):
+                    yield Change(0, frozenset({cells_part(run.id)}))
+
     async def render(self, part: str, upto: int) -> str | None:
+        if part.startswith(cells_part("")):  # it grows without the run telling anything
+            return self._cells(part.removeprefix(cells_part("")))
         return await self._parts.get(part, upto)
+
+    def _cells(self, run_id: str) -> str | None:
+        """The cells that the run at work has run, as they stand now."""
+        conversation = self._read[1]
+        run = live_run(conversation, self._delegate) if conversation is not None else None
+        if conversation is None or run is None or run.id != run_id:
+            return None
+        began = conversation["runs"][-1]["began"]
+        session = _found(self._engine, session_of_run(run))
+        cells = list(growing_cells(session, began)) if session is not None else []
+        return render("chat_cells.html", run_id=run_id, session=session, exhibits=cells)
 
     async def _as_of(self, heard: int) -> Mapping[str, Any] | None:
         """The conversation, read once for all pages after something was heard."""
@@ -243,11 +309,21 @@ def results_of(engine: Engine, trace: Mapping[str, Any]) -> Results:
     return Results(
         outcome=trace["outcome"],
         session=session,
-        exhibits=list(_exhibits(session, trace)) if session is not None else [],
+        exhibits=list(_exhibits(engine, session, trace)) if session is not None else [],
         seconds=trace["summary"]["seconds"],
         total=trace["summary"]["total"],
         complete=trace["summary"]["complete"],
     )
+
+
+def growing_cells(session: Session, since: float) -> Iterator[Exhibit]:
+    """What the data agent ran in a session since then, as it stands now."""
+    for cell in session.cells:
+        ran = session.authors_of(cell.id).ran
+        if ran is not None and ran.at >= since and ran.by == _AGENT:
+            view = cell_view(session, cell.id)
+            if view is not None:
+                yield Exhibit(cell.id, view.place, view.outputs)
 
 
 def _session(engine: Engine, trace: Mapping[str, Any]) -> Session | None:
@@ -257,6 +333,10 @@ def _session(engine: Engine, trace: Mapping[str, Any]) -> Session | None:
         step["session_id"] for step in trace["steps"] if step["branch"] == "main" and step["session_id"]
     ]
     session_id = named or next(reversed(worked_with), None)
+    return _found(engine, session_id)
+
+
+def _found(engine: Engine, session_id: str | None) -> Session | None:
     if session_id is None:
         return None
     try:
@@ -265,16 +345,28 @@ def _session(engine: Engine, trace: Mapping[str, Any]) -> Session | None:
         return None
 
 
-def _exhibits(session: Session, trace: Mapping[str, Any]) -> Iterator[Exhibit]:
-    ran = {run["cell_id"] for step in trace["steps"] for run in step["runs"]}
-    for cell in session.cells:
-        if cell.id in ran and _is_shown(cell) and (view := cell_view(session, cell.id)) is not None:
-            yield Exhibit(cell.id, view.place, view.outputs)
+def _exhibits(engine: Engine, session: Session, trace: Mapping[str, Any]) -> Iterator[Exhibit]:
+    """What its cells put out then, which a later question may have replaced."""
+    ran = {run["cell_id"]: run["execution_id"] for step in trace["steps"] for run in step["runs"]}
+    for place, cell in enumerate(session.cells, 1):
+        outputs = _outputs_of(engine, ran[cell.id]) if cell.id in ran else None
+        if outputs is None or not _is_shown(outputs):
+            continue
+        view = cell_view(session, cell.id) if list(cell.outputs) == outputs else None
+        html = Markup(render("outputs_shown.html", outputs=shown_outputs(outputs)))  # noqa: S704  # a template escapes
+        yield Exhibit(cell.id, place, view.outputs if view is not None else html)
 
 
-def _is_shown(cell: Cell) -> bool:
-    """Whether it has a table, a chart or the like: what was printed stands with the step that printed it."""
-    return any(set(output.get("data") or ()) - {"text/plain"} for output in cell.outputs)
+def _outputs_of(engine: Engine, execution_id: str) -> list[dict[str, Any]] | None:
+    try:
+        return engine.execution(execution_id).outputs
+    except UnknownExecution:  # the journal let it go
+        return None
+
+
+def _is_shown(outputs: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether there is a table, a chart or the like: what was printed stands with the step that printed it."""
+    return any(set(output.get("data") or ()) - {"text/plain"} for output in outputs)
 
 
 # Conversations as lines of a list.
@@ -344,8 +436,11 @@ async def agent_request(
     root: Path,
     roots: Sequence[Path],
     conversation_id: str | None,
+    brought: Path | None = None,
 ) -> AgentRequest:
     """The request that a form makes; its data files lie in one of ``roots``, and are named from ``root``.
+
+    Those that people bring on the page lie in ``brought``.
 
     Raises:
         AgentError: there is no question, or something is named that cannot be had.
@@ -359,7 +454,7 @@ async def agent_request(
         )
     return AgentRequest(
         question,
-        data=tuple([await _data_file(name, root, roots) for name in _names(form.get("data", ""))]),
+        data=tuple([await _data_file(name, root, roots, brought) for name in _names(form.get("data", ""))]),
         pattern=_pattern(form.get("pattern", "")),
         models=_chosen_models(form.get("model", ""), models),
         budget=form.get("budget", "").strip() or None,
@@ -394,7 +489,9 @@ def _names(given: str) -> list[str]:
     return found
 
 
-async def _data_file(name: str, root: Path, roots: Sequence[Path]) -> Path:
+async def _data_file(name: str, root: Path, roots: Sequence[Path], brought: Path | None) -> Path:
+    if brought is not None and Path(name).name == name and await anyio.Path(brought / name).is_file():
+        return brought / name
     path = await anyio.to_thread.run_sync(lambda: fenced(name, roots or (root,), base=root))
     if not await anyio.Path(path).is_file():
         raise AgentError(f"There is no file {name}", hint=f"Paths begin at {root}")
@@ -445,13 +542,31 @@ async def _begun(request: PageRequest, form: Mapping[str, str], conversation_id:
     models = await delegate.models() if form.get("model") else []
     settings = request.engine.settings
     question = await agent_request(
-        form, models, root=settings.root, roots=settings.roots, conversation_id=conversation_id
+        form,
+        models,
+        root=settings.root,
+        roots=settings.roots,
+        conversation_id=conversation_id,
+        brought=DataDirectory.of(request.engine).root,
     )
     run = await delegate.begin(question)
     await run.changed(0, _BEGINNING_S)
     if run.failure is not None and not run.entries(0):
         raise run.failure
     return run
+
+
+async def _edit(request: PageRequest) -> Response:
+    """Ask one of the questions anew, in other words: in a conversation and on a branch that know nothing after it."""
+    delegate, form = request.site.delegate, await request.form()
+    conversation_id, run_id = (request.http.path_params[name] for name in ("conversation_id", "run_id"))
+    model = (await delegate.conversation(conversation_id))["model"]
+    offered = await delegate.models()
+    before, session_id = await delegate.fork(conversation_id, run_id)
+    asked = {**form, "session": session_id or "", "model": model if model in offered else ""}
+    run = await _begun(request, asked, before)
+    told = run.conversation_id or before or await delegate.conversation_of(run.id)
+    return request.done("Asked anew; what was said before stays as it is", go=f"/chat/{told}")
 
 
 async def _stop(request: PageRequest) -> Response:
@@ -470,6 +585,7 @@ _ACTIONS = [
     action("/chat", _begin),
     action("/chat/{conversation_id}", _go_on),
     action("/chat/{conversation_id}/runs/{run_id}/stop", _stop),
+    action("/chat/{conversation_id}/runs/{run_id}/edit", _edit),
     action("/chat/{conversation_id}/delete", _forget, needs="own"),
 ]
 
@@ -477,4 +593,4 @@ _ACTIONS = [
 # Questions in words and how they are answered: conversations, their turns as they happen, and what came of
 # them.
 
-ROUTES = [*_PAGES, *_ACTIONS]
+ROUTES = [*SETUP_ROUTES, *_PAGES, *_ACTIONS]

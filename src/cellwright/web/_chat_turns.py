@@ -23,6 +23,7 @@ __all__ = [
     "live_run",
     "number_of",
     "prose_html",
+    "session_of_run",
     "step_views",
     "total_of",
     "turn_of",
@@ -118,8 +119,13 @@ def _progress(run: DelegatedRun) -> Progress:
         doing=run.brief(),
         total=total_of(entries),
         limits=run.limits,
-        session_id=next((one["session_id"] for one in reversed(entries) if _names_the_notebook(one)), None),
+        session_id=session_of_run(run),
     )
+
+
+def session_of_run(run: DelegatedRun) -> str | None:
+    """The notebook that a run works in, once there is one."""
+    return next((one["session_id"] for one in reversed(run.entries(0)) if _names_the_notebook(one)), None)
 
 
 def _names_the_notebook(entry: Mapping[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cellwright.audit import actor
-from cellwright.engine import CellAuthors, Engine, Event, Execution, Missed, Session
+from cellwright.engine import Author, CellAuthors, Engine, Event, Execution, Missed, Session
 from cellwright.engine.cell_states import cell_states
 from cellwright.engine.questions import Question
 from cellwright.errors import CellwrightError
@@ -343,10 +343,10 @@ class CellView:
         return f"{self.version}.{(self.times.ended or 0) * 1000:.0f}"
 
     @property
-    def changed_by(self) -> str:
-        """Who edited or ran it last; empty where nobody is known."""
+    def changed(self) -> Author | None:
+        """Who edited or ran it last; None where nobody is known."""
         known = [one for one in (self.authors.edited, self.authors.ran) if one is not None]
-        return (max(known, key=lambda one: one.seq).by or "") if known else ""
+        return max(known, key=lambda one: one.seq, default=None)
 
     @property
     def lines(self) -> int:

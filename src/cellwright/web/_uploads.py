@@ -13,7 +13,7 @@ from starlette.responses import Response
 from cellwright.engine import Session
 from cellwright.errors import CellwrightError
 from cellwright.tools.files.file_system import FileInfo, Files
-from cellwright.web.requests import PageRequest, action
+from cellwright.web.requests import PageRequest, action, answer
 
 __all__ = ["MOST_UPLOADED", "ROUTES", "free_name", "upload_name"]
 
@@ -62,7 +62,7 @@ def free_name(name: str, number: int) -> str:
 
 async def _to_data(request: PageRequest) -> Response:
     info = await _kept(request, None)
-    return request.done(f"{info.path} is in the data directory ({info.size:,} bytes)")
+    return answer({"say": f"{info.path} is in the data directory ({info.size:,} bytes)", "name": info.path})
 
 
 async def _to_session(request: PageRequest) -> Response:

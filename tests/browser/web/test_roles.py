@@ -19,6 +19,8 @@ DEEDS = sorted(route.path for route in ROUTES if "POST" in (route.methods or ())
 # Anybody who looks may have a cell shown again as it is, and copy cells.
 LOOKING = {"/sessions/{session_id}/cells/{cell_id}/again", "/sessions/{session_id}/edits/copy"}
 OWNING = {
+    "/chat/keys",
+    "/chat/models",
     "/chat/{conversation_id}/delete",
     "/hosts/stop",
     "/sessions/{session_id}/branches/{branch_id}/delete",

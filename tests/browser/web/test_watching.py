@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
+import re
 
-from tests.browser.web.conftest import Looker, Served, assert_accessible
+from playwright.sync_api import Browser, expect
+
+from tests.browser.web.conftest import Looker, Served, assert_accessible, looking
 
 
 def test_people_see_who_is_at_a_notebook_what_they_do_and_who_changed_each_cell(
@@ -113,3 +115,53 @@ def test_what_needs_a_person_is_said_on_the_page_and_by_the_browser_once(
     page.get_by_text("Give back", exact=True).click()
     page.get_by_role("button", name="Give the session back").click()
     expect(here).not_to_contain_text("would like")
+
+
+def test_an_agent_works_for_twenty_cells_while_two_people_watch_one_edits_and_one_takes_over(
+    looker: Looker, served: Served, browser: Browser
+) -> None:
+    token = served.place.run("people", "add", "Ada", "--role", "run").stdout.strip()
+    session_id = served.notebook("Together", "total = 0")
+    page = looker.go(f"/sessions/{session_id}")
+    guest = Served(served.place, served.url, token, served.agent)
+    with looking(browser, guest) as other:
+        ada = other.go(f"/sessions/{session_id}")
+        for one in (page, ada):
+            expect(one.get_by_role("region", name="Who is here").locator(".chip")).to_have_count(3)
+            one.get_by_role("button", name="Follow").click()
+        for number in range(1, 11):
+            served.add(session_id, f"total += {number}\nprint('sum', total)")
+        for one in (page, ada):
+            expect(one.locator("article.cell.code").last).to_contain_text("sum 55")
+            expect(one.locator("article.cell.code").last).to_be_in_viewport()
+            expect(one.locator("article.cell.code").last).to_contain_text("run by test")
+        # Ada stops following, edits the first cell and runs it, while the agent goes on.
+        ada.mouse.wheel(0, -20_000)
+        first = ada.locator("article.cell.code").first
+        first.locator(".shown").click()
+        expect(page.get_by_role("region", name="Who is here")).to_contain_text("Ada is writing in cell 2")
+        first.get_by_role("textbox", name="Source of cell").fill("total = 1000")
+        for number in range(11, 21):
+            served.add(session_id, f"total += {number}\nprint('sum', total)")
+        expect(first.get_by_role("textbox", name="Source of cell")).to_have_value("total = 1000")
+        ada.keyboard.press("Control+Enter")
+        expect(first).to_contain_text("edited by you")
+        expect(page.locator("article.cell.code").first).to_contain_text("run by Ada")
+        expect(ada.locator("#below")).to_have_text(re.compile(r"1\d new cells ↓"))
+        expect(page.locator("article.cell.code").last).to_contain_text("sum 210")
+        # The owner takes over: the agent is refused by name, Ada may only look and asks for it.
+        page.get_by_text("Take over", exact=True).click()
+        page.get_by_role("button", name="Take the session over").click()
+        expect(ada.locator("#status")).to_contain_text("owner has this session")
+        assert "owner took this session over" in served.tell("cell_add", session_id=session_id, content="1")
+        ada.get_by_role("button", name="Ask owner for it").click()
+        for wanting in ("test", "Ada"):
+            expect(page.get_by_role("alert").filter(has_text=f"{wanting} would like")).to_be_visible()
+        page.get_by_text("Give back", exact=True).click()
+        page.get_by_role("button", name="Give the session back").click()
+        expect(ada.locator("#status")).not_to_contain_text("owner has this session")
+        served.add(session_id, "print('sum', total)")
+        for one in (page, ada):
+            expect(one.locator("article.cell.code").last).to_contain_text("sum 1000")
+            expect(one.locator("article.cell.code")).to_have_count(22)
+        other.assert_quiet()

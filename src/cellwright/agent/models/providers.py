@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from cellwright.errors import NoModel
 
-__all__ = ["ENVIRONMENT", "PROVIDERS", "Key", "Keys", "find_keys", "no_model"]
+__all__ = ["ENVIRONMENT", "PROVIDERS", "Key", "Keys", "find_keys", "keep_key", "no_model", "variable_of"]
 
 _HERE = "cellwright.agent.models"
 
@@ -151,6 +151,44 @@ def no_model() -> NoModel:
         "No model is set up, and a question needs one",
         hint=_FIRST_STEPS,
     )
+
+
+def variable_of(provider: str) -> str:
+    """The variable that a provider's key is looked for in first.
+
+    Raises:
+        NoModel: it has none.
+    """
+    known = PROVIDERS.get(provider)
+    if known is None or not known.key_variables:
+        wanted = ", ".join(name for name, one in PROVIDERS.items() if one.key_variables)
+        raise NoModel(f"{provider!r} takes no key", hint=f"Choose from: {wanted}")
+    return known.key_variables[0]
+
+
+async def keep_key(provider: str, value: str) -> bool:
+    """Put a provider's key into the keyring; whether it is there, for there may be none."""
+    kept: list[bool] = []
+    writer = threading.Thread(target=_write_keyring, args=(provider, value, kept), daemon=True)
+
+    def write() -> None:
+        writer.start()
+        writer.join(KEYRING_S)
+
+    await anyio.to_thread.run_sync(write)
+    return bool(kept)
+
+
+def _write_keyring(provider: str, value: str, kept: list[bool]) -> None:
+    try:
+        import keyring  # as below
+
+        user = PROVIDERS[provider].keyring_user
+        keyring.set_password(SERVICE, user, value)
+        if keyring.get_password(SERVICE, user) == value:
+            kept.append(True)
+    except Exception:  # noqa: BLE001  # boundary: backends fail in ways of their own, and then nothing is kept
+        return
 
 
 async def _from_keyring(users: list[str]) -> dict[str, str]:

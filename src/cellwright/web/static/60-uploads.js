@@ -1,5 +1,6 @@
 // Files that a person drops on the page or chooses.
 //   data-upload="URL"      on a file input: where a file goes, with its name as ?name=, its content as the body
+//   data-names="NAME"      the field of its form that then names the files
 //   data-notebooks="URL"   where a notebook goes instead, which is opened then
 const isNotebook = (file) => /\.ipynb$/i.test(file.name);
 
@@ -15,12 +16,18 @@ async function upload(files, chooser) {
       say(told.say);
       show(told.parts ?? {});
       opened ??= told.go;
+      if (told.name && chooser.dataset.names) addName(chooser.form.elements[chooser.dataset.names], told.name);
     } catch {
       say(`${file.name} could not be sent: there is no connection, or it is a folder`, true);
     }
   }
   // The page is left only once the last file has gone.
   if (opened) location.assign(opened);
+}
+
+/** Name a file that was sent in the field of the form that lists them. */
+function addName(field, name) {
+  field.value = [...field.value.split(",").map((one) => one.trim()).filter(Boolean), name].join(", ");
 }
 
 function takeFiles(chooser) {

@@ -31,17 +31,15 @@ const isFirstVisit = looked === null;
 looked ??= {};
 
 /** The cell that changed last by somebody else. */
-let latest = null;
-/** The revision of each cell that has a mark. */
-const marked = {};
+let latest = null, latestAt = 0;
 let keeping = 0;
 
 function lookAt(cell) {
-  const { revision, changedBy } = cell.dataset, id = cell.id;
+  const { revision, changedBy, changedAt } = cell.dataset, id = cell.id;
   if (revision === undefined || looked[id] === revision) { markCell(cell, ""); return; }
   if (changedBy === myself || (isFirstVisit && !isReady)) { haveSeen(cell); return; }
-  if (marked[id] !== revision) latest = id;
-  marked[id] = revision;
+  // Cells that changed together come in any order.
+  if (Number(changedAt) >= latestAt) { latest = id; latestAt = Number(changedAt); }
   markCell(cell, id in looked ? "changed" : "new");
   inView.observe(cell);
 }
