@@ -69,7 +69,7 @@ def terminal(place: Place, *arguments: str) -> Iterator[Terminal]:
             os.close(ours)
 
 
-def test_exec_asks_at_the_terminal_and_shows_no_password(place: Place) -> None:
+def test_exec_and_wait_ask_at_the_terminal_and_show_no_password(place: Place) -> None:
     session = place.run("new", "asks", "--json").stdout
     session_id = json.loads(session)["session_id"]
     with terminal(place, "exec", session_id, "--code", ASKS) as shown:
@@ -82,6 +82,18 @@ def test_exec_asks_at_the_terminal_and_shows_no_password(place: Place) -> None:
         assert shown.command.returncode == 0, out
         assert out.decode().endswith("ADA 9\n")
         assert b"swordfish" not in shown.shown + out
+    # A daemon that is killed while a cell waits takes no question with it.
+    with terminal(place, "exec", session_id, "--code", "print(input('Still there? ') * 2)") as shown:
+        shown.see("Still there? ")
+        place.daemon().kill()
+        shown.type("late\n")
+        shown.see("The daemon ended")
+    (execution, *_) = json.loads(place.run("logs", session_id, "--json").stdout)["executions"]
+    with terminal(place, "wait", execution["execution_id"]) as shown:
+        shown.see("Still there? ")
+        shown.type("yes\n")
+        out, _ = shown.command.communicate(timeout=LIMIT_S)
+        assert out.decode().endswith("yesyes\n")
     # Where no terminal is, nobody is asked.
     refused = place.run("exec", session_id, "--code", "input('Name? ')")
     assert refused.returncode == 1
