@@ -19,7 +19,7 @@ const colours = HighlightStyle.define([
 
 const frame = EditorView.theme({
   "&": { backgroundColor: "var(--paper)", color: "var(--ink)", border: "1px solid var(--accent)", borderRadius: ".4rem", fontSize: ".87rem" },
-  "&.cm-focused": { outline: "1px solid var(--accent)" },
+  "&.cm-editor.cm-focused": { outline: "1px solid var(--accent)" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5", maxHeight: "80vh" },
   ".cm-content": { caretColor: "var(--ink)", padding: ".35rem 0", minHeight: "2.2rem" },
   ".cm-cursor": { borderLeftColor: "var(--ink)", borderLeftWidth: "2px" },
@@ -34,6 +34,10 @@ const frame = EditorView.theme({
   ".cm-completionDetail": { color: "inherit", opacity: ".8" },
   ".cm-about": { maxWidth: "min(46rem, 92vw)", maxHeight: "20rem", overflow: "auto", padding: ".4rem .6rem", whiteSpace: "pre-wrap", fontFamily: "var(--mono)", fontSize: ".82rem" },
   ".cm-panels": { backgroundColor: "var(--wash)", color: "var(--ink)" },
+  ".cm-panel.cm-search": { fontFamily: "var(--sans)", padding: ".4rem 2rem .4rem .5rem" },
+  ".cm-textfield": { backgroundColor: "var(--sheet)", color: "var(--ink)", border: "1px solid var(--line)" },
+  ".cm-button": { backgroundImage: "none", backgroundColor: "var(--sheet)", color: "var(--ink)", border: "1px solid var(--line)" },
+  ".cm-tooltip-lint": { fontFamily: "var(--sans)" },
   ".cm-diagnostic-hint": { borderLeft: "3px solid var(--warn)" },
   ".cm-lintRange-hint": { backgroundImage: "none", textDecoration: "underline dotted var(--warn) 2px", textUnderlineOffset: "3px" },
 });

@@ -10,7 +10,7 @@ StyleModule.mount = (root, modules) => {
     adopted.add(module);
     const sheet = new CSSStyleSheet();
     sheet.replaceSync(module.getRules());
-    // The first modules have the last word, as they have in CodeMirror's own element.
-    root.adoptedStyleSheets = [sheet, ...root.adoptedStyleSheets];
+    // The last modules have the last word, as they have in CodeMirror's own element.
+    root.adoptedStyleSheets = [...root.adoptedStyleSheets, sheet];
   }
 };

@@ -7,13 +7,14 @@ const fresher = new WeakMap();
 function place(id, html) {
   const old = document.getElementById(id);
   if (old === null) return;
-  if (html === null) { old.remove(); return; }
+  if (html === null) { rescue(old); old.remove(); return; }
   const fresh = made(html).firstElementChild;
   if (fresh !== null && !isSame(old, fresh) && !sameOrder(old, fresh)) swap(old, fresh);
 }
 
 function swap(old, fresh) {
   if (swapAround(old, fresh)) return;
+  if (old.id === "cells") for (const cell of old.children) if (!fresh.querySelector(`#${CSS.escape(cell.id)}`)) rescue(cell);
   const focused = old.contains(document.activeElement) ? document.activeElement : null;
   keep(old, fresh);
   old.replaceWith(fresh);

@@ -125,11 +125,25 @@ function paste(where) {
   return change("edits/paste", here ? { cells: held, where, beside: idOf(here) } : { cells: held });
 }
 
+/** Cells that were deleted here, or whose text was kept. */
+const deleted = new Set();
+
 async function remove() {
   const list = chosen();
   if (!list.length) return;
+  for (const cell of list) deleted.add(cell.id);
   unpick();
   await change("edits/delete", { ids: ids(list) });
+}
+
+/** What a person was writing in a cell that somebody else deleted becomes a cell of its own. */
+function rescue(cell) {
+  const editor = cell.querySelector(":scope > form > .editor[data-editing]"), area = editor && written(editor);
+  if (!area || area.value === area.defaultValue || deleted.has(cell.id)) return;
+  deleted.add(cell.id);
+  const above = cell.previousElementSibling, source = area.value, kind = cell.dataset.language;
+  say("Somebody deleted the cell that you were writing in. What you wrote is in a new one", true);
+  inOrder(() => change("cells", { source, kind, ...(above ? { beside: idOf(above), where: "below" } : {}) }));
 }
 
 function extend(step) {
