@@ -39,7 +39,7 @@ const frame = EditorView.theme({
   ".cm-button": { backgroundImage: "none", backgroundColor: "var(--sheet)", color: "var(--ink)", border: "1px solid var(--line)" },
   ".cm-tooltip-lint": { fontFamily: "var(--sans)" },
   ".cm-diagnostic-hint": { borderLeft: "3px solid var(--warn)" },
-  ".cm-lintRange-hint": { backgroundImage: "none", textDecoration: "underline dotted var(--warn) 2px", textUnderlineOffset: "3px" },
+  ".cm-lintRange-hint": { backgroundImage: "none", borderBottom: "2px dotted var(--warn)" },
 });
 
 export const looks = [syntaxHighlighting(colours), frame];
