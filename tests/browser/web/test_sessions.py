@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from cellwright.notebook.templates import TEMPLATES
 from cellwright.web._sessions import Choice, SessionRow, chosen, counted
-from tests.browser.web.conftest import REMEMBER, Looker, Served
+from tests.browser.web.conftest import Looker, Served
 
 ROW = SessionRow(
     id="s-1",
@@ -122,10 +122,9 @@ def test_a_person_begins_with_a_template_and_brings_notebooks_and_data(
     page.get_by_role("button", name="Create").click()
     expect(page.locator("#title h1")).to_have_text("Sales of spring")
     expect(page.locator("article.cell")).to_have_count(len(TEMPLATES["report"].cells) + 1)
-    page.get_by_role("link", name="Sessions").click()
     data = tmp_path / "spring.csv"
     data.write_text("month,units\nApril,3\n")
-    page.evaluate(REMEMBER)
+    looker.go("/")
     for name in ("spring.csv", "spring_2.csv"):
         page.get_by_label("Open notebooks and data files").set_input_files(data)
         looker.hears(f"{name} is in the data directory")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.web.conftest import REMEMBER, Looker, Served
+from tests.browser.web.conftest import Looker, Served
 
 
 def choose(page: Page, menu: str, choice: str) -> None:
@@ -74,7 +74,6 @@ def assert_taken_away(page: Page) -> None:
 def test_a_long_cell_is_stopped_by_the_toolbar(looker: Looker, served: Served) -> None:
     session_id = served.notebook("Stop it", "import threading; threading.Event().wait()", run=False)
     page = looker.go(f"/sessions/{session_id}")
-    page.evaluate(REMEMBER)
     page.get_by_role("button", name="Run all").click()
     expect(page.locator("article.cell.code .state")).to_have_text("running")
     page.get_by_role("button", name="Stop", exact=True).click()
