@@ -228,7 +228,12 @@ def _numbers(version: str) -> tuple[int, ...]:
 log = logging.getLogger(__name__)
 
 LIBRARIES = {"matplotlib": "matplotlib/font_manager.py", "jedi": "jedi/settings.py"}
-"""Names in ``~/.cache``, and a file of each library. Jedi's cache, kept by parso, is what completion infers with."""
+"""Names in ``~/.cache``, and a file of each library. Jedi's cache, kept by parso, is what completion infers with.
+
+Numba is none of them: it keeps what it compiled of the user's own functions, beside their source or in the kernel's home,
+both of which can be written in a sandbox, so that there is nothing to fill for everybody. Seaborn keeps data sets that it
+downloaded, and no more.
+"""
 
 _FILL = {
     "matplotlib": "import matplotlib.font_manager",
