@@ -29,7 +29,10 @@ def program_of(command: str) -> typer.Typer:
     # Rich would take a tenth of a second to draw boxes around an error.
     program = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     settings = {"ignore_unknown_options": True} if command in _OF_NUMBERS else None
-    program.command(command.rpartition(" ")[2], context_settings=settings)(function_named(command))
+    # Help is answered before (see ``_help``), and reading typer's own option would load pydantic for flags alone.
+    program.command(command.rpartition(" ")[2], context_settings=settings, add_help_option=False)(
+        function_named(command)
+    )
     return program
 
 

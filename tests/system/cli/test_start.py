@@ -80,10 +80,14 @@ def test_alone_it_says_where_one_is_and_what_to_do_next(place: Place) -> None:
     assert f"cellwright show {session}" in told
 
 
-def test_asking_the_daemon_one_thing_loads_no_client_of_its_tools() -> None:
-    code = "import sys; from cellwright.cli._commands import program_of; program_of('daemon status'); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+def test_asking_the_daemon_one_thing_loads_no_client_of_its_tools(tmp_path: Path) -> None:
+    environment = {**os.environ, "CELLWRIGHT_STORAGE": str(tmp_path)}
+    code = LIGHT.format(arguments=("daemon", "status"))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
+    )
+    assert (done.returncode, done.stdout) == (1, "not running\n"), done.stderr
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
     assert {"anyio", "asyncio", "pydantic", "rich", "msgspec"} & loaded == set()
 
 
