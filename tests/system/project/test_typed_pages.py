@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,38 +38,82 @@ def _commands(page: Path) -> list[tuple[str, list[str]]]:
     return commands
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/first-notebook.md"])
-def test_page_works_as_typed(page: str, tmp_path: Path) -> None:
-    commands = _commands(ROOT / page)
-    assert len(commands) > 5
-    home = tmp_path / "home"
-    work = home / "work"
-    work.mkdir(parents=True)
-    environment = {
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A home that has never seen Cellwright, whose daemon ends with the test."""
+    (tmp_path / "work").mkdir()
+    yield tmp_path
+    stop(DaemonPaths(str(tmp_path / "state")), kernels=True)
+
+
+def _environment(home: Path, *programs: Path, **more: str) -> dict[str, str]:
+    """The environment of a shell that finds ``programs`` before the system's."""
+    return {
         **UNHURRIED_VARIABLES,
         "HOME": str(home),
-        "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
+        "PATH": os.pathsep.join([*map(str, programs), os.defpath]),
         "LANG": "C.UTF-8",
-        "CELLWRIGHT_STORAGE": str(tmp_path / "state"),
+        "BROWSER": "true",
+        "CELLWRIGHT_STORAGE": str(home / "state"),
         "CELLWRIGHT_STANDBY_KERNELS": "0",
+        "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
+        **more,
     }
+
+
+def _type(commands: list[tuple[str, list[str]]], home: Path, environment: dict[str, str]) -> None:
+    """Have one shell run the commands up to the first that fails, and look for the lines that the page shows."""
     script = "\n".join(f"{command}\necho '{END}'" for command, _ in commands)
-    try:
-        done = subprocess.run(
-            ["/bin/bash", "-euo", "pipefail", "-c", script],
-            cwd=work,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=10 * LIMIT_S,
-            check=False,
-        )
-        printed = done.stdout.split(END)
-        assert done.returncode == 0, f"`{commands[len(printed) - 1][0]}` failed\n{done.stderr[-2000:]}"
-        for (command, shown), out in zip(commands, printed, strict=False):
-            lines = NAMES.sub("ID", out).splitlines()
-            missing = [line for line in shown if NAMES.sub("ID", line) not in lines]
-            assert not missing, f"`{command}` printed\n{out}\nand not {missing}"
-    finally:
-        stop(DaemonPaths(str(tmp_path / "state")), kernels=True)
+    done = subprocess.run(
+        ["/bin/bash", "-euo", "pipefail", "-c", script],
+        cwd=home / "work",
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=10 * LIMIT_S,
+        check=False,
+    )
+    printed = done.stdout.split(END)
+    assert done.returncode == 0, f"`{commands[len(printed) - 1][0]}` failed\n{done.stderr[-2000:]}"
+    for (command, shown), out in zip(commands, printed, strict=False):
+        lines = NAMES.sub("ID", out).splitlines()
+        missing = [line for line in shown if NAMES.sub("ID", line) not in lines]
+        assert not missing, f"`{command}` printed\n{out}\nand not {missing}"
+
+
+def test_the_first_tutorial_works_as_typed(home: Path) -> None:
+    commands = _commands(ROOT / "docs" / "tutorials" / "first-notebook.md")
+    assert len(commands) > 5
+    _type(commands, home, _environment(home, Path(sys.executable).parent))
+
+
+def test_the_readme_works_as_typed_from_a_wheel_for_who_has_only_uv(home: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(home / "wheels")]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    tools = home / "tools"
+    tools.mkdir()
+    for tool in ("uv", "uvx"):
+        (tools / tool).symlink_to(Path(sys.executable).with_name(tool))
+    # Where packages come from, and where they are kept, belongs to the machine.
+    kept = {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_"))}
+    environment = _environment(home, tools, home / ".local" / "bin", **kept)
+    # Our locked versions are what the package cache has, and what stays the same from day to day.
+    environment |= {
+        "UV_FIND_LINKS": str(home / "wheels"),
+        "UV_CONSTRAINT": str(ROOT / "requirements" / "dev.txt"),
+        "UV_PYTHON": sys.executable,
+    }
+    _type(_commands(ROOT / "README.md"), home, environment)
+
+
+# The same commands once more, without what only a wheel can lack.
+@pytest.mark.matrix
+def test_the_readme_works_as_typed_from_a_clone(home: Path) -> None:
+    commands = [
+        # What `make demo` has installed; `uvx` would fetch what is published.
+        (re.sub(r"^uvx ('cellwright\[[^ ]*'|cellwright)", "cellwright", command), shown)
+        for command, shown in _commands(ROOT / "README.md")
+        if not command.startswith("uv tool install")
+    ]
+    _type(commands, home, _environment(home, Path(sys.executable).parent))
