@@ -10,10 +10,11 @@ from collections.abc import Iterator
 import keyring
 import pytest
 from keyring.backend import KeyringBackend
+from keyring.backends.null import Keyring as NoKeyring
 
 from cellwright.agent.models import providers as keys_module
 from cellwright.agent.models.connect import connect_models
-from cellwright.agent.models.providers import ENVIRONMENT, Keys, find_keys, no_model
+from cellwright.agent.models.providers import ENVIRONMENT, Keys, find_keys, keep_key, no_model, variable_of
 from cellwright.errors import NoModel
 from cellwright.settings import Settings
 from tests.support.agent.wires.servers import KEY, reply, serve
@@ -41,7 +42,8 @@ class Kept(KeyringBackend):
         return self.kept.get(username)
 
     def set_password(self, service: str, username: str, password: str) -> None:
-        raise NotImplementedError
+        assert service == "cellwright"
+        self.kept[username] = password
 
     def delete_password(self, service: str, username: str) -> None:
         raise NotImplementedError
@@ -68,6 +70,15 @@ async def test_keys_come_from_the_askers_environment_then_from_the_keyring(kept:
     }
     with pytest.raises(NoModel, match="XAI_API_KEY"):
         found.of("xai")
+
+
+async def test_an_entered_key_goes_into_the_keyring_or_is_said_not_to_be_kept(kept: Kept) -> None:
+    assert await keep_key("anthropic", "sk-entered")
+    assert (await find_keys({}, ALL)).of("anthropic") == "sk-entered"
+    keyring.set_keyring(NoKeyring())
+    assert not await keep_key("anthropic", "sk-entered")
+    with pytest.raises(NoModel, match="takes no key"):
+        variable_of("local")
 
 
 async def test_environment_of_this_process_is_not_read(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
