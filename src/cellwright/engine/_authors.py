@@ -48,10 +48,11 @@ class Authors:
         self._session_id = session_id
         self._edited: dict[str, Author] = {}
         self._ran: dict[str, Author] = {}
-        self._is_read = False
+        self.is_read = False
+        """Whether the journal was read: until then it has what is journalled, and nothing need be taken in."""
 
     def take(self, event: Event) -> None:
-        """Take in that a cell was written or queued."""
+        """Take in that a cell was written or queued, which the journal has by now."""
         if event.cell_id is None:
             return
         by = event.data.get("by")
@@ -66,11 +67,9 @@ class Authors:
 
     def of(self, cell_id: str) -> CellAuthors:
         """Who worked on this cell last."""
-        if not self._is_read:
-            self._is_read = True
-            # What was noted since the session was made or recovered is newer than anything that is read.
-            self._edited = self._read(_WRITTEN) | self._edited
-            self._ran = self._read(_QUEUED) | self._ran
+        if not self.is_read:
+            self.is_read = True
+            self._edited, self._ran = self._read(_WRITTEN), self._read(_QUEUED)
         return CellAuthors(self._edited.get(cell_id), self._ran.get(cell_id))
 
     def _read(self, condition: str) -> dict[str, Author]:

@@ -66,7 +66,7 @@ class SessionContext:
         self.services = services
         self.authors = Authors(services.recorder.journal, record.id)
         """Who edited and ran its cells last."""
-        self.runs = Runs(file, services.recorder, self.authors)
+        self.runs = Runs(file, services.recorder, self.note_author)
         self.turn = anyio.Lock()
         """Held while a kernel is started, stopped or given something to run, so that calls keep their order."""
         self.notice: str | None = None
@@ -100,6 +100,11 @@ class SessionContext:
     def next_kernel(self) -> str:
         """The id of the kernel that the session gets next."""
         return f"{self.id}.{self.generation + 1}"
+
+    def note_author(self, event: Event) -> None:
+        """Take in who wrote or queued a cell, if somebody has looked at the authors before; the journal has it anyway."""
+        if self.authors.is_read:
+            self.authors.take(event)
 
     def note(
         self,

@@ -179,7 +179,7 @@ class SessionDocument:
             if by is not None and by != NOBODY:
                 data["by"] = by
             event = self._session.note(batch, "notebook.state.changed", data)
-            batch.after.append(partial(self._session.authors.take, event))
+            batch.after.append(partial(self._session.note_author, event))
 
     def _note_conflicts(self, batch: Batch, conflicts: Iterable[Conflict]) -> None:
         for conflict in conflicts:

@@ -12,8 +12,8 @@ import anyio
 from msgspec.structs import replace
 
 from cellwright.audit import NOBODY, actor
-from cellwright.engine._authors import Authors
 from cellwright.engine._notebook_file import NotebookFile
+from cellwright.engine.journal import Event
 from cellwright.engine.records import (
     FINAL_STATES,
     Batch,
@@ -214,10 +214,10 @@ def cell_completed(document: Document, record: ExecutionRecord, outputs: list[di
 class Runs:
     """The executions of a session that are not over, and the newest of each cell."""
 
-    def __init__(self, file: NotebookFile, recorder: Recorder, authors: Authors) -> None:
+    def __init__(self, file: NotebookFile, recorder: Recorder, note_author: Callable[[Event], None]) -> None:
         self._file = file
         self._recorder = recorder
-        self._authors = authors
+        self._note_author = note_author
         self._live: dict[str, Execution] = {}
         self._ending: list[Execution] = []
         """Ended, but the journal may not have that yet, and would give back one that never ends."""
@@ -279,7 +279,7 @@ class Runs:
         if (by := actor()) != NOBODY:
             data["by"] = by
         event = self._recorder.note(batch, "notebook.cell.executing", session, data, execution=record)
-        batch.after.append(partial(self._authors.take, event))
+        batch.after.append(partial(self._note_author, event))
         batch.statements.append(put_execution(record))
         return execution
 

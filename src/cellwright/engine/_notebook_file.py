@@ -170,9 +170,17 @@ class NotebookFile:
                     one.alter(self.document)
 
     def _changed(self) -> bool:
-        if self._file is None:
+        """Whether somebody else wrote the file. It is read only where its times or size are not what they were."""
+        known = self._file
+        if known is None:
             return self.path.exists()
-        return changed_since(self.path, self._file)
+        try:
+            now = self.path.stat()
+        except OSError:
+            return True
+        if (now.st_size, now.st_mtime_ns, now.st_ino) == (known.size, known.mtime_ns, known.inode):
+            return False
+        return changed_since(self.path, known)
 
     def _is_fresh(self) -> bool:
         try:

@@ -223,7 +223,7 @@ class Rehearsals:
     ) -> AsyncIterator[Session]:
         """A session with a live, empty kernel and this document.
 
-        ``leave_out`` are files of the session's own folder that its code left there, where that folder is private.
+        ``leave_out`` are files that the session's code left; whatever else was written there is given to the new one.
 
         Raises:
             KernelError: no kernel can be had, or none that leaves the session's files alone.
@@ -259,7 +259,7 @@ class Rehearsals:
 
     async def _start(self, origin: Session, session: Session, leave_out: frozenset[str]) -> None:
         wanted = session.mode
-        if wanted == "private":
+        if wanted == "private" or origin.mode == "overlay":
             await self._copy(origin, session, leave_out)
         await session.resume()
         if session.mode == wanted:
@@ -275,8 +275,10 @@ class Rehearsals:
         await session.resume()
 
     async def _copy(self, origin: Session, session: Session, leave_out: frozenset[str]) -> None:
-        source = Path(origin.place.written if origin.mode == "private" else origin.folder)
-        but = leave_out if origin.mode == "private" else frozenset()
+        # A layer holds what was put into it beside what code left there; the project below it is seen anyway.
+        is_layer = origin.mode == session.mode == "overlay"
+        source = Path(origin.place.written if is_layer or origin.mode == "private" else origin.folder)
+        but = leave_out if is_layer or origin.mode == "private" else frozenset[str]()
         await anyio.to_thread.run_sync(_copy_files, source, session, but)
 
 

@@ -99,6 +99,8 @@ class SessionWorkspace:
         self._looking = anyio.Lock()
         self._seen: Mapping[str, Entry] = {}
         """What lay in the working directory when somebody last looked."""
+        self._noted: Mapping[str, Entry] = {}
+        """What lay there when the originals below it were noted last."""
         self._looked_at = session.record.created_at
         self._newest_ended: Execution | None = None
         self._cut: tuple[str | None, str] = (None, "")
@@ -338,7 +340,8 @@ class SessionWorkspace:
                     but=self._services.notebooks(),
                 )
                 self._seen = left.seen
-            if left.files:
+            # What is not numbered is code of Cellwright's own, such as a file tool's: it left nothing of its own.
+            if left.files and execution.record.numbered:
                 record = execution.record = replace(
                     execution.record, files=left.files, files_directory=left.directory, more_files=left.more
                 )
@@ -370,8 +373,9 @@ class SessionWorkspace:
         now = time.time()
         seen = entries_in(self.place.written)
         try:
-            if self.place.mode == "overlay":
+            if self.place.mode == "overlay" and seen != self._noted:
                 note_originals(self.place, since=since)
+                self._noted = seen
         except (SandboxError, OSError) as error:
             # What was not noted counts as changed when it is applied.
             _log.warning("originals_not_noted session=%s %s", self._session.id, error)

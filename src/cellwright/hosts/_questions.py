@@ -54,7 +54,8 @@ class Questions:
         self._tell = tell
         self._hold = hold
         self._go_on = go_on
-        self._asked: _Asked | None = None
+        self.asked: _Asked | None = None
+        """The question that waits, if one does."""
         self._count = 0
         self._asking, self._before = "", 0
         """The execution that asked last, and how many questions there were before its first."""
@@ -64,7 +65,7 @@ class Questions:
     @property
     def current(self) -> Question | None:
         """What waits for an answer."""
-        return self._asked.question if self._asked is not None else None
+        return self.asked.question if self.asked is not None else None
 
     def take(self, kernel: Kernel, message: Message, *, running: str | None) -> None:
         """A kernel's code asks for input."""
@@ -83,13 +84,13 @@ class Questions:
         self._count += 1
         question = Question(execution_id, self._count, prompt, is_password, time.time() + seconds)
         expiry = asyncio.get_running_loop().call_later(seconds, self._expire, question, seconds)
-        self._asked = _Asked(question, kernel, expiry)
+        self.asked = _Asked(question, kernel, expiry)
         self._hold(execution_id)
         self._tell(InputRequested(question))
 
     def answer(self, given: AnswerInput) -> None:
         """Give the code an answer, or none; one to a question that is over changes nothing."""
-        asked = self._asked
+        asked = self.asked
         if asked is None or (asked.question.execution_id, asked.question.number) != (
             given.execution_id,
             given.number,
@@ -107,8 +108,8 @@ class Questions:
 
     def ended(self, execution_id: str) -> None:
         """An execution waits no longer: it was interrupted, or is over."""
-        if self._asked is not None and self._asked.question.execution_id == execution_id:
-            self._settle(self._asked, answered=False, reason="the cell no longer waits for it")
+        if self.asked is not None and self.asked.question.execution_id == execution_id:
+            self._settle(self.asked, answered=False, reason="the cell no longer waits for it")
 
     def _expire(self, question: Question, seconds: float) -> None:
         if self.current is not question:
@@ -117,7 +118,7 @@ class Questions:
         self.answer(AnswerInput("", question.execution_id, question.number, None, reason))
 
     def _settle(self, asked: _Asked, *, answered: bool, reason: str) -> None:
-        self._asked = None
+        self.asked = None
         asked.expiry.cancel()
         self._go_on(asked.question.execution_id)
         self._tell(InputSettled(asked.question.execution_id, asked.question.number, answered, reason))

@@ -314,7 +314,8 @@ class KernelRunner:
             self.secondary.kill(side.name, reason)
 
     def _end(self, end: _cell_queue.End) -> None:
-        self.questions.ended(end.execution_id)
+        if self.questions.asked is not None:
+            self.questions.ended(end.execution_id)
         self._timers.ended(end.execution_id)
         started = self._started_at.pop(end.execution_id, None)
         budget = self._budgets.get(end.execution_id)

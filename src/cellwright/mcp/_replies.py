@@ -174,7 +174,7 @@ def _files_json(executions: Sequence[Execution]) -> dict[str, Any]:
 
 def _asks(session: Session, executions: Sequence[Execution]) -> str | None:
     """What one of these executions waits to be answered by a person."""
-    questions = (session.questions.of(execution.id) for execution in executions)
+    questions = (session.questions.of(execution.id) for execution in executions if not execution.done)
     return next((clean(question.prompt).strip() for question in questions if question is not None), None)
 
 

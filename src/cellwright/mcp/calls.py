@@ -39,6 +39,7 @@ from mcp.types import (
 from pydantic import ConfigDict, Field, ValidationError
 from starlette.requests import ClientDisconnect
 
+import cellwright
 from cellwright.audit import acting, actor
 from cellwright.delegation import Delegate
 from cellwright.engine import Engine, Session
@@ -75,7 +76,6 @@ __all__ = [
     "Shared",
     "TimeLimits",
     "as_tool",
-    "call_known_tool",
     "data_reply",
     "find_session",
     "unknown_tool",
@@ -285,18 +285,32 @@ def unknown_tool(name: str, known: Iterable[str]) -> str:
     return f"There is no tool {name!r}. Did you mean {' or '.join(near)}?"
 
 
-async def call_known_tool(
-    self: MCPServer[Any], name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
-) -> CallToolResult | InputRequiredResult:
-    """Call one of a server's tools; a method of ``NotebookServer``, here because every call goes through this module.
+_OF_WAITING = ("wait", "response_format", "max_tokens")
 
-    Raises:
-        ToolError: there is no such tool, or it failed.
-    """
-    known = [tool.name for tool in self._tool_manager.list_tools()]
-    if name not in known:
-        raise ToolError(unknown_tool(name, known))
-    return await MCPServer.call_tool(self, name, arguments, context)
+
+class ToolServer(MCPServer[Clients]):
+    """The SDK's server, which names the nearest tool to one that it does not have."""
+
+    def __init__(self, go_on: ServerTool, **options: Any) -> None:
+        """``go_on`` is the tool that goes on with a call that was answered with a question."""
+        self._go_on = go_on
+        super().__init__("cellwright", title="Cellwright", version=cellwright.__version__, **options)
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Clients, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool, or go on with a call that was answered with a question.
+
+        Raises:
+            ToolError: there is no such tool, or it failed.
+        """
+        if context is not None and context.request_state is not None:
+            kept = {key: arguments[key] for key in _OF_WAITING if key in arguments}
+            return await self._go_on.run({**kept, "round": context.request_state}, context)
+        known = [tool.name for tool in self._tool_manager.list_tools()]
+        if name not in known:
+            raise ToolError(unknown_tool(name, known))
+        return await super().call_tool(name, arguments, context)
 
 
 def as_tool(definition: Definition, shared: Shared) -> ServerTool:

@@ -29,7 +29,6 @@ from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_PARAMS,
     PARSE_ERROR,
-    CallToolResult,
     EmptyResult,
     ErrorData,
     GetPromptResult,
@@ -48,14 +47,13 @@ from mcp.types import (
 from pydantic import AnyUrl, ValidationError
 from starlette.applications import Starlette
 
-import cellwright
 from cellwright.delegation import Delegate
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 from cellwright.mcp._prompts import prompt_problem, prompts, reason_of
 from cellwright.mcp._resources import Resources
 from cellwright.mcp._tool_names import ToolNames
-from cellwright.mcp.calls import ServerTool, Shared, as_tool, call_known_tool
+from cellwright.mcp.calls import ServerTool, Shared, ToolServer, as_tool
 from cellwright.mcp.clients import NO_GRANTS, Client, ClientGrants, Clients, Notifier, Pace, RequestContext
 from cellwright.mcp.context import Knowledge
 from cellwright.mcp.dialects.dialect import Dialect
@@ -220,17 +218,14 @@ DIALECTS = ("srcbook", "jlab", "jupyter", "monadic")
 
 _MOST_FOLLOWED = 1_000
 
-_OF_WAITING = ("wait", "response_format", "max_tokens")
-
 Lifespan = Callable[[MCPServer[Clients]], AbstractAsyncContextManager[Clients]]
 
 
-class NotebookServer(MCPServer[Clients]):
+class NotebookServer(ToolServer):
     """The SDK's server, with resources that come and go with the engine's sessions."""
 
     def __init__(self, resources: Resources, go_on: ServerTool, **options: Any) -> None:
-        self._round = go_on
-        super().__init__("cellwright", title="Cellwright", version=cellwright.__version__, **options)
+        super().__init__(go_on, **options)
         self._notebooks = resources
         lowlevel = self._lowlevel_server
         lowlevel.add_request_handler("resources/list", PaginatedRequestParams, self._list)
@@ -248,19 +243,6 @@ class NotebookServer(MCPServer[Clients]):
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
         return [*await super().list_resource_templates(), *self._notebooks.templates()]
-
-    async def call_tool(
-        self, name: str, arguments: dict[str, Any], context: Context[Clients, Any] | None = None
-    ) -> CallToolResult | InputRequiredResult:
-        """Call a tool, or go on with a call that was answered with a question.
-
-        Raises:
-            ToolError: there is no such tool, or it failed.
-        """
-        if context is not None and context.request_state is not None:
-            kept = {key: arguments[key] for key in _OF_WAITING if key in arguments}
-            return await self._round.run({**kept, "round": context.request_state}, context)
-        return await call_known_tool(self, name, arguments, context)
 
     async def get_prompt(
         self,

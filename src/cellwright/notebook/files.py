@@ -87,17 +87,11 @@ def file_state(path: Path) -> FileState | None:
 
 
 def changed_since(path: Path, state: FileState) -> bool:
-    """Whether the content is another than it was then. Reads the file only where its times or size differ.
+    """Whether the file's content is another than it was then, or there is none any more.
 
     Raises:
-        NotebookError: the file has changed and cannot be read.
+        NotebookError: the file cannot be read.
     """
-    try:
-        now = path.stat()
-    except OSError:
-        return True
-    if (now.st_size, now.st_mtime_ns, now.st_ino) == (state.size, state.mtime_ns, state.inode):
-        return False
     current = file_state(path)
     return current is None or current.digest != state.digest
 

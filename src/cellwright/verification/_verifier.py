@@ -118,7 +118,7 @@ class Verification:
         self.cells: tuple[Cell, ...] = tuple(cell for cell in self._document.cells if cell.runs)
         """All that are to run."""
         self._how, self._declared = _declared(self._document.metadata, self.cells, rules)
-        self._left = files_left(history) if session.mode != "overlay" else {}
+        self._left = files_left(history)
         self.findings: tuple[Finding, ...] = find_problems(self._document, history, language=session.language)
         """What is doubtful: known before anything runs; what only the run could tell comes with its end."""
         self._timeout_s = timeout_s

@@ -122,6 +122,7 @@ def test_whoever_may_only_look_cannot_do_more_until_they_may_and_is_out_once_rem
         assert refused == [("page:Ann", f"/sessions/{session_id}/suspend")]
         assert served.place.run("people", "role", "Ann", "own").returncode == 0
         looker.page.reload()
+        looker.page.get_by_label("More for Looked at").click()
         expect(suspend).to_be_visible()
         assert served.place.run("people", "remove", "Ann").returncode == 0
         # Something to tell: nobody who was removed hears of it.

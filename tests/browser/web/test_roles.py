@@ -85,7 +85,7 @@ def owner(callers: Callable[[str], Caller]) -> Caller:
 
 def somewhere(path: str) -> str:
     """An address of that kind where nothing is: who may not, is told so before it is looked for."""
-    return re.sub(r"\{[^}]+\}", "nothing", path)
+    return re.sub(r"\{[^}]+\}", "nothing", re.sub(r"\{[^}]+:int\}", "0", path))
 
 
 @pytest.mark.parametrize("path", DEEDS)

@@ -101,7 +101,11 @@ def test_a_link_shows_this_notebook_to_a_stranger_until_it_is_taken_back(
         expect(page.get_by_text("1 link given")).to_have_count(0)
         stranger.goto(link)
         expect(stranger.get_by_role("heading")).to_have_text("Not here")
-    raw = [line for line in read_lines(served.place.storage) if b'"kind":"share"' in line]
+    raw = [
+        line
+        for line in read_lines(served.place.storage)
+        if b'"kind":"share"' in line and proven.encode() in line
+    ]
     shared, taken_back = (json.loads(line) for line in raw)
     assert (shared["by"], shared["session"], shared["about"]) == ("page:owner", proven, {"days": 30})
     assert list(taken_back["about"]) == ["taken_back"]

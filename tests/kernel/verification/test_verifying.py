@@ -11,6 +11,7 @@ import pytest
 from cellwright import Engine, Session
 from cellwright.errors import NotebookError
 from cellwright.notebook import CellAdded, CellMetadataSet, Document, NotebookMetadataSet
+from cellwright.tools import Files
 from cellwright.verification import (
     MaskPattern,
     Verification,
@@ -143,6 +144,20 @@ async def test_random_numbers_without_a_seed_are_named_where_they_show(
     (finding,) = verification.findings
     assert (finding.kind, finding.cell_id) == ("random", ids[1])
     assert finding.message == f"takes random numbers without a seed from cell {ids[0]} (`np.random.rand`)"
+
+
+async def test_a_file_that_was_put_into_a_projects_layer_is_there_in_the_clean_kernel_and_what_code_left_is_not(
+    engine: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    session = await engine.create("over a project", directory=tmp_path / "notebooks", mode="overlay")
+    assert session.mode == "overlay"
+    await Files(engine).write("sales.csv", b"units\n7\n", session=session)
+    reads = await session.add_cell("import os\nprint(open('sales.csv').read(), os.path.exists('left.txt'))")
+    await session.run(reads.id)
+    await session.run((await session.add_cell("open('left.txt', 'w').close()")).id)
+    verification = await verified(engine, session)
+    assert verification.verified, verification.reason
 
 
 async def test_a_file_that_only_a_deleted_cell_wrote_is_named(engine: Engine, tmp_path: Path) -> None:
