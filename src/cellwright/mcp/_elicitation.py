@@ -23,7 +23,7 @@ from mcp.types import (
 from cellwright.engine import Execution, Session
 from cellwright.engine.questions import Question
 from cellwright.errors import QuestionOver
-from cellwright.mcp.calls import Call, InputNeeded
+from cellwright.mcp.calls import OUR_STATE, Call, InputNeeded
 from cellwright.mcp.outputs import clean
 
 __all__ = ["Round", "ask_in_turn", "form_of", "needs_input", "read_round", "take_answer"]
@@ -70,7 +70,7 @@ async def ask_in_turn(call: Call, session: Session, executions: Sequence[Executi
 
 def needs_input(session: Session, executions: Sequence[Execution], question: Question) -> InputNeeded:
     """What the call is answered with, for the client to call again."""
-    state = msgspec.json.encode(Round(tuple(each.id for each in executions), question)).decode()
+    state = OUR_STATE + msgspec.json.encode(Round(tuple(each.id for each in executions), question)).decode()
     request = ElicitRequest(params=form_of(session, question))
     return InputNeeded(InputRequiredResult(input_requests={_ANSWER: request}, request_state=state))
 
@@ -123,4 +123,4 @@ def _of(session: Session, executions: Sequence[Execution]) -> Question | None:
 
 def read_round(state: str) -> Round:
     """What a call that goes on was waiting for; the SDK has sealed it, so that it is as it was given out."""
-    return msgspec.json.decode(state, type=Round)
+    return msgspec.json.decode(state.removeprefix(OUR_STATE), type=Round)

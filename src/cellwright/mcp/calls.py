@@ -66,6 +66,7 @@ from cellwright.verification import Verifier
 __all__ = [
     "CHANGES",
     "DESTROYS",
+    "OUR_STATE",
     "READS",
     "Call",
     "Caller",
@@ -285,6 +286,9 @@ def unknown_tool(name: str, known: Iterable[str]) -> str:
     return f"There is no tool {name!r}. Did you mean {' or '.join(near)}?"
 
 
+OUR_STATE = "cellwright:"
+"""How the state begins that a client brings back with the answer to a question of a cell."""
+
 _OF_WAITING = ("wait", "response_format", "max_tokens")
 
 
@@ -304,9 +308,10 @@ class ToolServer(MCPServer[Clients]):
         Raises:
             ToolError: there is no such tool, or it failed.
         """
-        if context is not None and context.request_state is not None:
+        state = context.request_state if context is not None else None
+        if state is not None and state.startswith(OUR_STATE):
             kept = {key: arguments[key] for key in _OF_WAITING if key in arguments}
-            return await self._go_on.run({**kept, "round": context.request_state}, context)
+            return await self._go_on.run({**kept, "round": state}, context)
         known = [tool.name for tool in self._tool_manager.list_tools()]
         if name not in known:
             raise ToolError(unknown_tool(name, known))

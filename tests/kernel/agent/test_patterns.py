@@ -242,7 +242,8 @@ async def test_branches_run_side_by_side(ask: Any, engine: Engine) -> None:
     with fail_after(60):
         async with anyio.create_task_group() as tasks:
             await tasks.start(let_both_go)
-            outcome = await ask("Which is best?", script)
+            # Asked from no folder, branches work in folders of their own, into which one can reach while they run.
+            outcome = await ask("Which is best?", script, directory=None)
     assert outcome.ok, outcome.report
 
 

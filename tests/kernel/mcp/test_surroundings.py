@@ -341,9 +341,8 @@ async def test_where_a_session_works_follows_from_its_project_and_what_was_asked
         (top / mark).touch()
     elif mark is not None:
         (top / mark).mkdir(exist_ok=True)
-    expected = asked or ("overlay" if mark else "private")
-    if expected == "overlay" and mark is None:
-        expected = "private"
+    # Where the client was started is seen as a project, whether it is marked as one or not.
+    expected = asked or "overlay"
     async with running(McpServer(moded, pace=PACE)) as face, connected(face, directory=folder) as client:
         created = await ask(client, "notebook_create", name="where", **({"mode": asked} if asked else {}))
         session = created["session_id"]
