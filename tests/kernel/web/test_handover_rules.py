@@ -20,7 +20,7 @@ from cellwright.people import Person, Role
 from cellwright.plans import Planner
 from cellwright.plans.model import Attempt, Plan, Todo
 from cellwright.verification import Verifier
-from cellwright.web import _notebook, _sessions
+from cellwright.web import _cell_actions, _cell_edits, _notebook, _sessions
 from cellwright.web.panels.plans import step_views
 from tests.kernel.engine.conftest import end_host, open_at
 
@@ -63,7 +63,8 @@ class _Site:
 
 async def post(engine: Engine, person: Person, path: str, **form: str) -> tuple[int, dict[str, Any]]:
     """What somebody is answered who has passed the door."""
-    app = Starlette(routes=[*_notebook.ROUTES, *_sessions.ROUTES])
+    views = (_notebook, _cell_actions, _cell_edits, _sessions)
+    app = Starlette(routes=[route for view in views for route in view.ROUTES])
     app.state.site = _Site(engine)
     sent: list[Message] = []
 
