@@ -308,8 +308,7 @@ class ToolServer(MCPServer[Clients]):
         Raises:
             ToolError: there is no such tool, or it failed.
         """
-        state = context.request_state if context is not None else None
-        if state is not None and state.startswith(OUR_STATE):
+        if context is not None and (state := context.request_state or "").startswith(OUR_STATE):
             kept = {key: arguments[key] for key in _OF_WAITING if key in arguments}
             return await self._go_on.run({**kept, "round": state}, context)
         known = [tool.name for tool in self._tool_manager.list_tools()]
