@@ -78,8 +78,14 @@ function installQuestions(write, stage) {
     return otherwise;
   };
   // Deno's own take an empty line for the default.
-  define("prompt", asked("prompt", (message) => `${message} `, (answer, usual = null) => answer || usual, null));
-  define("confirm", asked("confirm", (message) => `${message} [y/N] `, (answer) => /^y/i.test(answer), false));
+  define(
+    "prompt",
+    asked("prompt", (message) => `${message} `, (answer, usual = null) => answer || usual, null),
+  );
+  define(
+    "confirm",
+    asked("confirm", (message) => `${message} [y/N] `, (answer) => /^y/i.test(answer), false),
+  );
   define("alert", (message = "") => write("stderr", `${message}\n`));
 }
 
