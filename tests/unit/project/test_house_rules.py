@@ -19,6 +19,7 @@ VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"
 TODO_WITHOUT_ISSUE = re.compile(r"#\s*(?:TODO|FIXME)\b(?!\(#\d+\))")
 PRIVATE = {
     "the host of a package registry": re.compile(r"\b(?:pypi|pythonhosted|npmjs|debian)\.(?:org|com)\b"),
+    "a conflict that was not resolved": re.compile(r"^(?:<{7} |>{7} )", re.MULTILINE),
     "a path of one machine": re.compile(r"(?<![\w.~-])/(?:(?:root|work|Users)/|home/(?!user\b))\w"),
 }
 
