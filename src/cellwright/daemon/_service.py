@@ -285,8 +285,11 @@ class Daemon:
             return f"listening on {needed.url}"
         if self._mcp_servers.asked:
             return f"{self._mcp_servers.asked} questions to the agent"
-        active = len(self._engine.sessions("active"))
-        return f"{active} active sessions" if active else None
+        if active := len(self._engine.sessions("active")):
+            return f"{active} active sessions"
+        # Their kernels live on until nobody can bring them back any more.
+        deleted = len(self._engine.deleted())
+        return f"{deleted} deleted sessions that can be brought back" if deleted else None
 
     async def _end_when_idle(self) -> None:
         idle_s = self._engine.settings.daemon_idle_s

@@ -11,9 +11,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import anyio
 import psutil
 import pytest
 
+from cellwright import Settings, open_engine
 from cellwright.daemon import greeting_recorder
 from cellwright.daemon._recorded_answers import FILE, LISTS, VERSION_KEY
 from cellwright.daemon.connect import ask, connect, connect_or_start, read_about
@@ -256,6 +258,22 @@ def test_an_idle_daemon_of_another_version_or_environment_makes_way_with_its_hos
     assert place.status()["pid"] != before
     assert len(place.daemons()) == 1
     wait_until(lambda: not host.is_running())
+
+
+def test_a_daemon_with_a_deleted_session_that_can_be_brought_back_makes_no_way(place: Place) -> None:
+    async def make_and_delete() -> None:
+        settings = Settings(storage=place.storage, root=place.root / "work", standby_kernels=0)
+        async with open_engine(settings) as engine:
+            session = await engine.create("deleted")
+            await engine.delete(session.id, later=True)
+
+    anyio.run(make_and_delete)
+    assert place.run("daemon", "start").returncode == 0
+    before = place.ready()["pid"]
+    disguise(place, prefix="/elsewhere")
+    done = place.run("list")
+    assert place.status()["pid"] == before
+    assert "1 deleted sessions that can be brought back" in done.stderr
 
 
 def test_a_busy_daemon_is_not_stopped_if_idle_and_used_in_another_version_which_is_said(place: Place) -> None:
