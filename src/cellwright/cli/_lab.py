@@ -11,8 +11,9 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -72,9 +73,11 @@ def lab(
                 running, process = start_lab(storage, session_id, notebook, gateway["url"], token)
             else:
                 process = None
-        _announce(storage, running, as_json=as_json, browser=browser)
-        if process is not None and not detach:
-            _stay(storage, running, process, connection)
+        announce = partial(_announce, storage, running, as_json=as_json, browser=browser)
+        if process is None or detach:
+            announce()
+        else:
+            _stay(storage, running, process, connection, announce)
     except CellwrightError as error:
         fail(error)
 
@@ -105,14 +108,20 @@ def _announce(storage: Path, record: LabRecord, *, as_json: bool, browser: bool)
 
 
 def _stay(
-    storage: Path, record: LabRecord, process: subprocess.Popen[bytes], connection: socket.socket
+    storage: Path,
+    record: LabRecord,
+    process: subprocess.Popen[bytes],
+    connection: socket.socket,
+    announce: Callable[[], None],
 ) -> None:
     """Stay until Lab ends or somebody ends us, which ends Lab; bring a daemon back that was killed."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _interrupt)
     line: socket.socket | None = connection
     pidfd = os.pidfd_open(process.pid)
     try:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, _interrupt)
+        # Whoever reads the address may end us at once, and Lab with us.
+        announce()
         while process.poll() is None:
             line = _watch(pidfd, line, record)
         note("JupyterLab has ended; the session goes on")
