@@ -131,7 +131,9 @@ def _ended_with(stopped: dict[str, Any]) -> list[str]:
     sessions, runs = stopped.get("suspended", []), stopped.get("interrupted", [])
     if not sessions:
         return ["ended: no kernel of a session"]
-    told = [f"ended: the kernels of {', '.join(sessions)}; `cellwright replay` brings a session's state back"]
+    told = [
+        f"ended: the kernels of {', '.join(sessions)}; `cellwright session replay` brings a session's state back"
+    ]
     return [*told, f"interrupted: {', '.join(runs)}"] if runs else told
 
 
@@ -238,7 +240,7 @@ async def _waited(caller: Caller, host: str | None) -> dict[str, Any]:
                     return found
         except anyio.get_cancelled_exc_class():
             name = host.removeprefix("slurm:")
-            note(f"it stays where it is; `cellwright stop {name}` takes it out of the queue")
+            note(f"it stays where it is; `cellwright host stop {name}` takes it out of the queue")
             raise
 
 

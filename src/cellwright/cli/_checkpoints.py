@@ -85,7 +85,7 @@ async def _newest(caller: Caller, session: str) -> str:
     if not listed["checkpoints"]:
         raise ToolRefused(
             f"Session {listed['session_id']} keeps no checkpoint",
-            hint="`cellwright checkpoint` takes one; `cellwright replay` makes a lost state again",
+            hint="`cellwright checkpoint` takes one; `cellwright session replay` makes a lost state again",
         )
     return str(listed["checkpoints"][0]["checkpoint"])
 

@@ -117,7 +117,7 @@ class _LostState:
     def say(self) -> None:
         """Say, before anything runs, that it runs in an empty kernel, and how the state would come back."""
         typer.echo(
-            f"note: {self._said()}. This runs in a new, empty kernel: `cellwright replay {self.session}` "
+            f"note: {self._said()}. This runs in a new, empty kernel: `cellwright session replay {self.session}` "
             "before it, or --replay, makes the state again",
             err=True,
         )
@@ -144,7 +144,7 @@ async def _replayed(caller: Caller, lost: _LostState) -> None:
     if done["not_run"]:
         raise ToolRefused(
             f"The replay stopped after {done['done']} of {done['total']} steps; nothing else was run",
-            hint=f"`cellwright replay {lost.session}` shows where; --no-replay begins empty",
+            hint=f"`cellwright session replay {lost.session}` shows where; --no-replay begins empty",
         )
     differs = "" if done["same"] else ", not all with the outputs that they had"
     typer.echo(f"note: replayed {done['done']} steps{differs}", err=True)
@@ -228,7 +228,8 @@ def suspend(session: SessionArgument, as_json: AsJson = False) -> None:
     if stopped := data.get("stopped"):
         typer.echo(f"interrupted: {', '.join(stopped)}", err=True)
     typer.echo(
-        f"its kernel is gone; `cellwright replay {data['session_id']}` makes its state again", err=True
+        f"its kernel is gone; `cellwright session replay {data['session_id']}` makes its state again",
+        err=True,
     )
 
 

@@ -42,7 +42,7 @@ HostOption = Annotated[
     typer.Option(
         "--host",
         help="Where its kernel lives: local, slurm, an allocation's name, jupyter, jupyter:NAME. "
-        "[default: as `cellwright hosts` says]",
+        "[default: as `cellwright host list` says]",
         show_default=False,
     ),
 ]

@@ -224,7 +224,8 @@ def _refuse(arguments: Sequence[str]) -> int:
     named = " ".join(arguments[:2] if arguments[0] in NOUNS else arguments[:1])
     known = [*COMMANDS, *NOUNS, *OLD_NAMES, MCP, "help", "wait", "status"]
     # A noun without its word, or the word without its noun.
-    near = get_close_matches(named, known, n=3) or [name for name in COMMANDS if name.split()[-1] == named]
+    alike = get_close_matches(named, known, n=3) or [name for name in COMMANDS if name.split()[-1] == named]
+    near = dict.fromkeys(OLD_NAMES.get(name, name) for name in alike)
     meant = f"Did you mean {' or '.join(f'`cellwright {name}`' for name in near)}? " if near else ""
     kind = "option" if named.startswith("-") else "command"
     sys.stderr.write(

@@ -1,4 +1,4 @@
-"""``cellwright lab``: JupyterLab with a session's notebook, on the session's own live kernel."""
+"""``cellwright session lab``: JupyterLab with a session's notebook, on the session's own live kernel."""
 
 from __future__ import annotations
 

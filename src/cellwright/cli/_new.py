@@ -139,7 +139,9 @@ def _say_where(about: dict[str, Any]) -> None:
         _note(f"note: {about['unseen']}")
     if "plan" in about:
         kind = "a plan drafted by rule; look it over" if about["plan"]["draft"] else "a plan"
-        _note(f"{kind}; `cellwright status {about['session_id']}` shows its {about['plan']['total']} TODOs")
+        _note(
+            f"{kind}; `cellwright plan status {about['session_id']}` shows its {about['plan']['total']} TODOs"
+        )
 
 
 def _away(about: dict[str, Any]) -> str:

@@ -207,7 +207,7 @@ async def carried_out(caller: Caller, tool: str, session: str, **asked: Any) -> 
                 raise
     except anyio.get_cancelled_exc_class():
         # Below the table, which would draw over it.
-        _note(f"paused; `cellwright continue {session}` goes on")
+        _note(f"paused; `cellwright plan run {session}` goes on")
         raise
 
 
@@ -290,19 +290,19 @@ def _say_why(plan: dict[str, Any]) -> None:
             _note(f"waiting: {step} has no code")
             _note(f"hint: {_ways_on(plan)}")
         case "running":
-            _note(f"running; `cellwright continue {session}` shows it")
+            _note(f"running; `cellwright plan run {session}` shows it")
         case phase:
-            _note(f"{phase}; `cellwright continue {session}` goes on")
+            _note(f"{phase}; `cellwright plan run {session}` goes on")
 
 
 def _ways_on(plan: dict[str, Any]) -> str:
     """What can be decided where a plan waits or has stopped."""
     session = plan["session_id"]
-    ways = [f"`cellwright fix {session} --code TEXT`"]
+    ways = [f"`cellwright plan fix {session} --code TEXT`"]
     if plan.get("next", {}).get("number", 0) <= plan["total"]:  # a validation comes after all TODOs
-        ways.append(f"`cellwright skip {session}`")
+        ways.append(f"`cellwright plan skip {session}`")
     if plan["phase"] == "stopped":
-        ways.append(f"`cellwright continue {session}` to try the same again")
+        ways.append(f"`cellwright plan run {session}` to try the same again")
     return ", or ".join([", ".join(ways[:-1]), ways[-1]] if len(ways) > 1 else ways)
 
 

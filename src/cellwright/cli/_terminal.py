@@ -88,18 +88,18 @@ def fail(error: CellwrightError, code: ExitCode = ExitCode.ENGINE_FAILED) -> NoR
 _THOUSAND = 1_000
 
 _INSTEAD = {
-    "execution_list": "`cellwright logs`",
-    "execution_wait": "`cellwright wait`",
-    "host_list": "`cellwright hosts`",
-    "host_start": "`cellwright start`",
-    "host_stop": "`cellwright stop`",
+    "execution_list": "`cellwright session logs`",
+    "execution_wait": "`cellwright session wait`",
+    "host_list": "`cellwright host list`",
+    "host_start": "`cellwright host start`",
+    "host_stop": "`cellwright host stop`",
     "kernel_interrupt": "Ctrl-C",
     "notebook_create": "`cellwright new`",
     "notebook_list": "`cellwright list`",
     "notebook_read": "`cellwright show`",
-    "notebook_replay": "`cellwright replay`",
-    "plan_run": "`cellwright continue`",
-    "plan_status": "`cellwright status`",
+    "notebook_replay": "`cellwright session replay`",
+    "plan_run": "`cellwright plan run`",
+    "plan_status": "`cellwright plan status`",
 }
 
 _CALL = re.compile(rf"`?\b({'|'.join(_INSTEAD)})\b(\([^)]*\))?`?")
@@ -111,8 +111,8 @@ _WAITING = re.compile(r"`?\bhost_list\(wait=\d+\)`?")
 
 def in_commands(text: str) -> str:
     """The same with commands where it names tools."""
-    text = _NAMED.sub(lambda call: f"`cellwright start --name {call[1]}`", text)
-    text = _WAITING.sub("`cellwright wait`", text)
+    text = _NAMED.sub(lambda call: f"`cellwright host start --name {call[1]}`", text)
+    text = _WAITING.sub("`cellwright host wait`", text)
     return _CALL.sub(lambda call: _INSTEAD[call[1]], text).replace("Next call: ", "Next: ")
 
 

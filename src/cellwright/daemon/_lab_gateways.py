@@ -45,9 +45,9 @@ class LabRequest:
         """
         session, port, token = (handshake.get(name) for name in ("session", "port", "token"))
         if not isinstance(session, str) or not isinstance(port, int):
-            raise CannotListen("A gateway needs a session and a port", hint="Use `cellwright lab`")
+            raise CannotListen("A gateway needs a session and a port", hint="Use `cellwright session lab`")
         if not isinstance(token, str) or len(token) < _SHORTEST_TOKEN:
-            raise CannotListen("A gateway needs a token", hint="Use `cellwright lab`")
+            raise CannotListen("A gateway needs a token", hint="Use `cellwright session lab`")
         return cls(session, port, token)
 
 

@@ -102,7 +102,9 @@ async def find_hosts(hosts: Hosts, asked: str | None) -> list[HostInfo]:
     name = hosts.wanted(asked)
     found = [one for one in await hosts.list(ended=True) if _means(one, name)]
     if not found:
-        raise UnknownHost(f"There is no host {str(name)!r}", hint="`cellwright hosts` lists those there are")
+        raise UnknownHost(
+            f"There is no host {str(name)!r}", hint="`cellwright host list` lists those there are"
+        )
     alive = [one for one in found if one.state != "ended"]
     return alive or found[-1:]
 

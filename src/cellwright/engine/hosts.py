@@ -56,7 +56,7 @@ def link_name(record: SessionRecord) -> str:
 
 
 def place_name(record: SessionRecord) -> str:
-    """The host that a session's kernel counts for, as ``cellwright hosts`` calls it."""
+    """The host that a session's kernel counts for, as ``cellwright host list`` calls it."""
     host = parse_host(record.host)
     if host.kind != "jupyter":
         return link_name(record)
@@ -618,5 +618,5 @@ def _nothing() -> None:
 def _unreachable(why: str) -> HostUnreachable:
     return HostUnreachable(
         f"The kernel's host cannot be reached now: {why}",
-        hint="Its kernels go on; try again in a moment, or look with `cellwright hosts`",
+        hint="Its kernels go on; try again in a moment, or look with `cellwright host list`",
     )

@@ -53,7 +53,7 @@ def parse_host(name: str) -> HostName:
     if kind not in get_args(HostKind) or (kind == LOCAL and which):
         raise UnknownHost(
             f"There is no host {name!r}",
-            hint="Hosts are `local`, `slurm`, `slurm:NAME`, `jupyter` and `jupyter:NAME`; `cellwright hosts` lists them",
+            hint="Hosts are `local`, `slurm`, `slurm:NAME`, `jupyter` and `jupyter:NAME`; `cellwright host list` lists them",
         )
     return HostName(cast("HostKind", kind), which or None)
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 __all__ = ["ToolNames", "in_calls"]
 
 _INSTEAD = {
-    "hosts": "host_list",
+    "list": "host_list",
     "start": "host_start",
     "stop": "host_stop",
     "wait": "host_list(wait=60000)",
 }
 
-_VERB = re.compile(rf"`cellwright ({'|'.join(_INSTEAD)})(?: --name ([\w-]+))?(?: NAME)?`")
+_VERB = re.compile(rf"`cellwright host ({'|'.join(_INSTEAD)})(?: --name ([\w-]+))?(?: NAME)?`")
 
 _CLAUSES = re.compile(r"((?<=[.!?])\s+|;\s+|\n)")
 

@@ -167,10 +167,10 @@ class SlurmSettings(BaseSettings):
     """Further arguments of ``sbatch``, for instance ``["--reservation=course"]``."""
 
     slurm_debug_partition: str | None = None
-    """The partition of ``cellwright start --debug``."""
+    """The partition of ``cellwright host start --debug``."""
 
     slurm_debug_time: Text = "30:00"
-    """The time limit of ``cellwright start --debug``."""
+    """The time limit of ``cellwright host start --debug``."""
 
     slurm_template: Path | None = None
     """A batch script to use instead of our own."""

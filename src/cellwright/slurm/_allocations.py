@@ -134,7 +134,7 @@ class Allocations:
             f"There is no allocation {wanted!r}",
             hint=f"There {'are' if ',' in names else 'is'} {names}"
             if names
-            else "`cellwright start` asks for one",
+            else "`cellwright host start` asks for one",
         )
 
     def told(self, allocation: Allocation) -> StateText:
@@ -181,7 +181,7 @@ class Allocations:
                 raise LimitReached(
                     f"{len(living)} allocations are pending or running, as many as slurm_max_allocations allows",
                     setting="slurm_max_allocations",
-                    hint="Stop one with `cellwright stop NAME`, or raise the setting",
+                    hint="Stop one with `cellwright host stop NAME`, or raise the setting",
                 )
             return await self._submit(name, shape, instead_of)
 

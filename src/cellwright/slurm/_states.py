@@ -211,7 +211,10 @@ _END_SENTENCES: Final[dict[Cause, tuple[str, str]]] = {
     "time_limit": ("it reached its time limit", _AGAIN + ", with a longer --time if need be"),
     "node_failed": ("its node failed", _AGAIN),
     "out_of_memory": ("it ran out of memory", _AGAIN + ", with more --mem"),
-    "failed": ("its program failed", "Its job.log says why; `cellwright status --json` has its directory"),
+    "failed": (
+        "its program failed",
+        "Its job.log says why; `cellwright host status --json` has its directory",
+    ),
     "completed": ("its program ended", _AGAIN),
     "unknown": ("it ended, and SLURM no longer says why", _AGAIN),
     "never_submitted": ("SLURM never took it", _AGAIN),
@@ -285,7 +288,7 @@ def state_text(state: AllocationState, *, now: float, name: str | None = None) -
             text, hint = _END_SENTENCES[state.cause]
             code = f" (exit code {state.exit_code})" if state.cause == "failed" and state.exit_code else ""
             where = f" ({state.node})" if state.cause == "node_failed" and state.node else ""
-            start = "cellwright start" if name is None else f"cellwright start --name {name}"
+            start = "cellwright host start" if name is None else f"cellwright host start --name {name}"
             return StateText(f"ended: {text}{code}{where}", hint.replace("{start}", start))
 
 

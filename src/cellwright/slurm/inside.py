@@ -81,7 +81,7 @@ def job_of(environment: Mapping[str, str]) -> Job:
         job_id = int(environment["SLURM_JOB_ID"])
     except (KeyError, ValueError):
         raise HostStartError(
-            "This host runs inside a SLURM job only", hint="`cellwright start` asks for one"
+            "This host runs inside a SLURM job only", hint="`cellwright host start` asks for one"
         ) from None
     return Job(
         job_id,

@@ -249,7 +249,7 @@ def only_allocation(candidates: list[Allocation]) -> Allocation:
         UnknownHost: there is none, or more than one could be meant.
     """
     if not candidates:
-        raise UnknownHost("There is no allocation", hint="`cellwright start` asks for one")
+        raise UnknownHost("There is no allocation", hint="`cellwright host start` asks for one")
     # One that is ending, or has ended, is meant only where there is no other.
     candidates = [one for one in candidates if one.lasting] or candidates
     named = [one for one in candidates if one.name == DEFAULT_NAME]
@@ -270,7 +270,7 @@ _LOOK_S: Final = 0.5
 
 _KEPT_S: Final = 7 * 24 * 3_600
 
-_WAIT: Final = "Wait with `cellwright wait`; the next call that needs the kernel tries again"
+_WAIT: Final = "Wait with `cellwright host wait`; the next call that needs the kernel tries again"
 
 
 class SlurmFleet:
@@ -373,7 +373,7 @@ class SlurmFleet:
         if which is not None and not like:
             raise UnknownHost(
                 f"There is no allocation {which!r}",
-                hint=f"`cellwright start --name {which}` asks for one, `cellwright hosts` lists what there is",
+                hint=f"`cellwright host start --name {which}` asks for one, `cellwright host list` lists what there is",
             )
         taken = {one.name for one in self.allocations.all() if one.lasting}
         stem = like[0].name if like else DEFAULT_NAME

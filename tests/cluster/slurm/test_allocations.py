@@ -214,7 +214,7 @@ async def test_name_that_could_be_mistaken_is_refused(make: Make, name: str) -> 
 
 async def test_unknown_name_is_answered_with_those_there_are(make: Make) -> None:
     allocations = make()
-    with pytest.raises(UnknownHost, match=r"no allocation 'gpu'.*cellwright start"):
+    with pytest.raises(UnknownHost, match=r"no allocation 'gpu'.*cellwright host start"):
         allocations.find("gpu")
     await allocations.start("cpu", SMALL)
     with pytest.raises(UnknownHost, match="There is cpu"):

@@ -1,4 +1,4 @@
-"""``cellwright start``, ``wait``, ``status``, ``hosts`` and ``stop`` on a real cluster, through a real daemon."""
+"""``cellwright host start``, ``wait``, ``status``, ``list`` and ``stop`` on a real cluster, through a real daemon."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def test_session_goes_to_the_allocation_that_is_named_and_says_so(login: Place) 
     assert [one["host"] for one in told(login, "list") if one["session_id"] == session] == ["slurm:own"]
     assert login.run("stop", "own").returncode == 0
     ended = login.run("wait", "own")
-    assert "hint: `cellwright start --name own` asks for another" in ended.stderr
+    assert "hint: `cellwright host start --name own` asks for another" in ended.stderr
     shown = login.run("show", session).stdout
     assert "host         slurm:own\n" in shown
     assert "Allocation 'own' (job " in shown
     assert "ended: it was cancelled" in shown
     refused = login.run("exec", session, "--code", "1")
-    assert "`cellwright start --name own` asks for one" in refused.stderr
+    assert "`cellwright host start --name own` asks for one" in refused.stderr
 
 
 def test_interrupted_wait_names_what_would_stop_that_one(login: Place) -> None:
@@ -111,7 +111,7 @@ def test_interrupted_wait_names_what_would_stop_that_one(login: Place) -> None:
     waiting.send_signal(signal.SIGINT)
     said = waiting.communicate(timeout=LIMIT_S)[1].decode()
     assert waiting.returncode == 130
-    assert "`cellwright stop huge` takes it out of the queue" in said
+    assert "`cellwright host stop huge` takes it out of the queue" in said
 
 
 def test_debug_is_short_and_goes_to_its_partition_and_says_where_its_log_is(

@@ -70,7 +70,7 @@ def _makes_checkpoint(response: Response) -> bool:
 
 @contextmanager
 def started(place: Place, session: str) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, Any]]]:
-    """``cellwright lab`` at work; ended as a person ends it."""
+    """``cellwright session lab`` at work; ended as a person ends it."""
     process = place.start("lab", session, "--json")
     assert process.stdout is not None
     line = process.stdout.readline()

@@ -1,4 +1,4 @@
-"""`cellwright calc`: in the terminal, and without a daemon."""
+"""`cellwright tool calc`: in the terminal, and without a daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cellwright fetch`: a real daemon, data on stdout, the rest on stderr."""
+"""`cellwright tool fetch`: a real daemon, data on stdout, the rest on stderr."""
 
 from __future__ import annotations
 

@@ -87,8 +87,8 @@ def test_a_plan_that_stops_exits_1_with_the_report_on_stderr_and_can_be_fixed(sh
         "Attempted Fixes: 0\nSuggestion: "
     ) in done.stderr
     assert (
-        f"hint: `cellwright fix {about['session_id']} --code TEXT`, `cellwright skip {about['session_id']}`, "
-        f"or `cellwright continue {about['session_id']}` to try the same again\n"
+        f"hint: `cellwright plan fix {about['session_id']} --code TEXT`, `cellwright plan skip {about['session_id']}`, "
+        f"or `cellwright plan run {about['session_id']}` to try the same again\n"
     ) in done.stderr
     mended = shared.run("fix", about["session_id"], "-", given="y = 41\n")
     assert mended.returncode == 0, mended.stderr
@@ -118,7 +118,7 @@ def test_a_validation_that_fails_is_not_said_to_be_skippable(shared: Place) -> N
     about = made(shared, "invalid", ("Begin", "x = 1"), more="## Validation\n```py\nraise SystemExit\n```\n")
     done = shared.run("continue", about["session_id"])
     assert "❌ Execution stopped at cell 2" in done.stderr
-    assert "cellwright skip" not in done.stderr
+    assert "cellwright plan skip" not in done.stderr
 
 
 def test_a_plain_folder_is_seen_and_a_home_is_asked_about_once(place: Place) -> None:
@@ -213,7 +213,7 @@ def test_an_interrupt_pauses_the_plan_and_continue_goes_on(shared: Place) -> Non
     assert process.wait(LIMIT_S) == 130
     assert process.stderr is not None
     said = process.stderr.read().decode()
-    assert f"paused; `cellwright continue {about['session_id']}` goes on" in said
+    assert f"paused; `cellwright plan run {about['session_id']}` goes on" in said
     found = json.loads(shared.run("status", about["session_id"], "--json").stdout)
     assert found["phase"] == "paused"
     (here / "begun").unlink(missing_ok=True)
@@ -254,7 +254,7 @@ def test_whoever_is_refused_is_told_of_verbs_and_not_of_tools(shared: Place) -> 
     wait_for_file(Path(about["cwd"]) / "begun", process)
     done = shared.run("skip", about["session_id"])
     assert done.returncode == 1
-    assert "Wait for it with `cellwright continue`, or stop it with Ctrl-C" in done.stderr
+    assert "Wait for it with `cellwright plan run`, or stop it with Ctrl-C" in done.stderr
     (Path(about["cwd"]) / "go").touch()
     assert process.wait(LIMIT_S) == 0
 
@@ -382,4 +382,4 @@ def test_that_a_plan_was_paused_is_said_below_its_table(shared: Place) -> None:
     last = all_of(ours).rpartition("attempts")[2]
     assert process.wait(LIMIT_S) == 130
     assert "\x1b[2K" not in last, "nothing erases what was said last"
-    assert last.splitlines()[-1] == f"paused; `cellwright continue {about['session_id']}` goes on"
+    assert last.splitlines()[-1] == f"paused; `cellwright plan run {about['session_id']}` goes on"

@@ -1,4 +1,4 @@
-"""``cellwright replay`` end to end."""
+"""``cellwright session replay`` end to end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_what_a_suspended_session_has_lost_is_said_before_it_runs_and_comes_back
     empty = shared.run("exec", session, "--code", "import sys; print('ran', file=sys.stderr); x")
     first, second, *rest = empty.stderr.splitlines()
     assert first.startswith(f"note: {session} is suspended and its state is gone; 2 steps had made it")
-    assert f"`cellwright replay {session}`" in first
+    assert f"`cellwright session replay {session}`" in first
     assert second == "ran", "it was said first"
     assert not any("kernel is new" in line for line in rest), "and once"
     shared.run("suspend", session)
@@ -109,7 +109,10 @@ def test_a_kernel_that_lost_its_names_says_so_until_they_are_there_again(shared:
     assert missed.returncode == 1
     assert missed.stderr.startswith(f"note: {session} is suspended and its state is gone")
     again = shared.run("exec", session, "--code", "lost").stderr
-    assert "note: The kernel is new, earlier names are gone; `cellwright replay` brings them back" in again
+    assert (
+        "note: The kernel is new, earlier names are gone; `cellwright session replay` brings them back"
+        in again
+    )
     assert shared.run("replay", session).returncode == 0
     found = shared.run("exec", session, "--code", "lost")
     assert (found.stdout, found.stderr) == ("42\n", "")

@@ -1,4 +1,4 @@
-"""``cellwright lab``: what it starts, finds and ends, and who learns its tokens."""
+"""``cellwright session lab``: what it starts, finds and ends, and who learns its tokens."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import cellwright
 from cellwright.cli import main
 from cellwright.cli._catalogue import COMMANDS, NOUNS, OLD_NAMES, SCREEN, find
 from cellwright.cli._commands import program_of
@@ -65,6 +67,18 @@ def test_a_command_that_stands_below_a_noun_is_found_by_its_earlier_name_too() -
     assert find(["session"]) is None
 
 
+def test_messages_name_commands_as_help_does() -> None:
+    old = re.compile(rf"cellwright ({'|'.join([*OLD_NAMES, 'wait', 'status'])})\b")
+    package = Path(cellwright.__file__).parent
+    named = [
+        f"{path.relative_to(package)}: {found[0]}"
+        for path in package.rglob("*")
+        if path.suffix in {".py", ".js", ".html"}
+        for found in old.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert named == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -74,7 +88,7 @@ def test_a_command_that_stands_below_a_noun_is_found_by_its_earlier_name_too() -
         (["status", "--help"], 0, "Usage: cellwright host status"),
         (["audit", "--help"], 0, "Usage: cellwright audit show"),
         (["--version"], 0, "."),
-        (["delet"], 2, "`cellwright delete`"),
+        (["delet"], 2, "`cellwright session delete`"),
         (["session", "suspen"], 2, "`cellwright session suspend`"),
         (["--nonsense"], 2, "no option `--nonsense`"),
     ],

@@ -174,10 +174,10 @@ def test_every_row_of_a_frame_with_two_levels_of_index_is_digested() -> None:
 @pytest.mark.parametrize(
     ("verbs", "calls"),
     [
-        ("`cellwright start --name gpu-2` asks for one", "host_start(host='slurm:gpu-2') asks for one"),
-        ("`cellwright start` asks for another", "host_start asks for another"),
-        ("look with `cellwright hosts`", "look with host_list"),
-        ("Wait with `cellwright wait`", "Wait with host_list(wait=60000)"),
+        ("`cellwright host start --name gpu-2` asks for one", "host_start(host='slurm:gpu-2') asks for one"),
+        ("`cellwright host start` asks for another", "host_start asks for another"),
+        ("look with `cellwright host list`", "look with host_list"),
+        ("Wait with `cellwright host wait`", "Wait with host_list(wait=60000)"),
     ],
 )
 def test_agents_read_tools_where_people_read_verbs(verbs: str, calls: str) -> None:
@@ -204,7 +204,7 @@ NAMES = ToolNames(
             "The next one starts a new kernel",
         ),
         ("new variables a, b… (session_context has all)", "new variables a, b…"),
-        ("Its kernels go on; look with `cellwright hosts`", "Its kernels go on"),
+        ("Its kernels go on; look with `cellwright host list`", "Its kernels go on"),
         ("Or ask for host `slurm`: execution_wait('x-1')", "Or ask for host `slurm`: execution_wait('x-1')"),
         ("notebook_list", ""),
     ],
