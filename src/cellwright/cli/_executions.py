@@ -237,7 +237,12 @@ async def _finished(caller: Caller, found: dict[str, Any]) -> dict[str, Any]:
     """The same, once everything that was started is over. An interrupt stops it first."""
     started = [one["execution_id"] for one in found.get("cells") or [found] if "execution_id" in one]
     try:
-        done = [await _waited(caller, execution_id) for execution_id in started]
+        with ProgressLine() as line:
+            done: list[dict[str, Any]] = []
+            for execution_id in started:
+                if len(started) > 1:
+                    line.reached(len(done), len(started))
+                done.append(await _waited_on(caller, execution_id, line))
     except anyio.get_cancelled_exc_class():
         with caller.stopping():
             for execution_id in reversed(started):
@@ -275,17 +280,21 @@ def _joined(found: dict[str, Any], done: list[dict[str, Any]]) -> dict[str, Any]
 
 async def _waited(caller: Caller, execution_id: str) -> dict[str, Any]:
     with ProgressLine() as line:
-        while True:
-            found = await caller.data(
-                "execution_wait",
-                progress=line.tell if line.wanted else None,
-                execution_id=execution_id,
-                wait=TURN_MS,
-                response_format="json",
-                max_tokens=ALL_TOKENS,
-            )
-            if found["status"] not in _UNFINISHED:
-                return found
+        return await _waited_on(caller, execution_id, line)
+
+
+async def _waited_on(caller: Caller, execution_id: str, line: ProgressLine) -> dict[str, Any]:
+    while True:
+        found = await caller.data(
+            "execution_wait",
+            progress=line.tell if line.wanted else None,
+            execution_id=execution_id,
+            wait=TURN_MS,
+            response_format="json",
+            max_tokens=ALL_TOKENS,
+        )
+        if found["status"] not in _UNFINISHED:
+            return found
 
 
 def _report(found: dict[str, Any], *, as_json: bool, detached: bool = False, told: bool = False) -> None:

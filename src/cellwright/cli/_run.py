@@ -19,7 +19,7 @@ from rich.text import Text
 from cellwright.cli._allocations import host_named
 from cellwright.cli._flags import HostOption, LimitOption, OnError, OnErrorOption, UnsafeOption, limit_values
 from cellwright.cli._questions import ask, can_ask
-from cellwright.cli._terminal import ExitCode, show_error
+from cellwright.cli._terminal import ExitCode, bar, show_error
 from cellwright.errors import CellwrightError, NotebookError, QuestionOver
 from cellwright.notebook import inject_parameters, parse_parameter
 from cellwright.sandbox.policy import Narrowing
@@ -167,7 +167,7 @@ async def _show_progress(session: Session, executions: list[Execution]) -> None:
     console = Console(stderr=True, highlight=False)
     numbers = {cell.id: number for number, cell in enumerate(session.cells, start=1)}
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        for execution in executions:
+        for done, execution in enumerate(executions):
             number = numbers.get(execution.cell_id or "", 0)
             begun = time.monotonic()
             while not (await execution.wait(_REFRESH_S)).done:
@@ -175,7 +175,8 @@ async def _show_progress(session: Session, executions: list[Execution]) -> None:
                     await _ask(session, question, live)
                 elif console.is_terminal:
                     elapsed = time.monotonic() - begun
-                    live.update(Text(f"… [{number}] {_title(execution)}  {elapsed:.1f} s"), refresh=True)
+                    line = f"… {bar(done, len(executions))}[{number}] {_title(execution)}  {elapsed:.1f} s"
+                    live.update(Text(line), refresh=True)
             await execution.wait()  # ended is not yet rolled back
             if execution.record.started_at is not None:
                 console.print(_line(number, execution))

@@ -30,6 +30,7 @@ __all__ = [
     "ExitCode",
     "LiveWindow",
     "ProgressLine",
+    "bar",
     "counted",
     "fail",
     "in_commands",
@@ -168,12 +169,15 @@ CLEAR = "\r\x1b[K"
 # What is over sooner needs no word.
 _QUIET_S = 2.0
 _TICK_S = 0.5
+_BAR_WIDTH = 20
+# The line itself counts the seconds.
+_ELAPSED = re.compile(r", running for \d+ s$")
 
 
 class ProgressLine:
     """One line on a terminal that says how long something has gone on, and what was said of it last; gone at its end.
 
-    It comes with the first message, or by itself after two seconds, and makes way for another that begins meanwhile.
+    Of what is counted it shows a bar. It comes with the first message, or by itself after two seconds, and makes way for another that begins meanwhile.
     """
 
     # The newest is the one that is drawn.
@@ -183,6 +187,7 @@ class ProgressLine:
     def __init__(self, doing: str = "") -> None:
         self.wanted = sys.stderr.isatty()
         self._message = doing
+        self._bar = ""
         self._begun = time.monotonic()
         self._over = threading.Event()
         self._drawing = threading.Lock()
@@ -204,7 +209,9 @@ class ProgressLine:
     async def tell(
         self, progress: float, total: float | None, message: str | None
     ) -> None:  # as ``Progress`` has it
-        self._message = message or ""
+        self._message = _ELAPSED.sub("", message or "")
+        if total:
+            self._bar = bar(int(progress), int(total))
         self._draw()
 
     @classmethod
@@ -221,6 +228,10 @@ class ProgressLine:
         """Say what goes on now, once two seconds are over."""
         self._message = message
 
+    def reached(self, done: int, total: int) -> None:
+        """Show how many of several things are over."""
+        self._bar = f"{bar(done, total)}{done} of {total}  "
+
     def _tick(self) -> None:
         wait_s = _QUIET_S
         while not self._over.wait(wait_s):
@@ -232,9 +243,15 @@ class ProgressLine:
             if self._over.is_set() or not self.wanted or self._paused or self._open[-1] is not self:
                 return
             width = shutil.get_terminal_size().columns - 1
-            line = f"… {time.monotonic() - self._begun:.0f} s  {self._message}"
+            line = f"… {time.monotonic() - self._begun:.0f} s  {self._bar}{self._message}"
             sys.stderr.write(CLEAR + printable(line).replace("\n", " ").replace("\t", " ")[:width])
             sys.stderr.flush()
+
+
+def bar(done: int, total: int) -> str:
+    """How much of it is over, as a bar."""
+    full = min(done, total) * _BAR_WIDTH // total
+    return "█" * full + "░" * (_BAR_WIDTH - full) + "  "
 
 
 # The part of a terminal that is redrawn while something goes on. Where stderr is no terminal there is none.

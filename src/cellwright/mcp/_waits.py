@@ -40,6 +40,9 @@ __all__ = [
 T = TypeVar("T")
 
 _CANCEL_GRACE_S = 10.0
+# How soon after a cell of many it is told that it is over.
+_LOOK_S = 0.5
+_LONG_CELL_S = 60.0
 
 
 async def run_and_wait(
@@ -230,26 +233,48 @@ async def _follow(call: Call, executions: Sequence[Execution]) -> None:
 
 
 async def _follow_replay(call: Call, replay: Replay) -> None:
-    began = time.monotonic()
-    while not replay.done:
-        await replay.wait(call.shared.pace.progress_s)
-        if not replay.done:
-            elapsed_s = time.monotonic() - began
-            message = f"{len(replay.redone)} of {len(replay.steps)} steps, running for {elapsed_s:.0f} s"
-            await call.caller.report_progress(round(elapsed_s, 3), message=message)
+    await _follow_cells(call, replay, lambda: (len(replay.redone), len(replay.steps)), lambda: "steps")
 
 
 async def _follow_verification(call: Call, verification: Verification) -> None:
-    began, told = time.monotonic(), -1
-    while not verification.done:
-        await verification.wait(call.shared.pace.progress_s)
-        done = len(verification.checked)
-        if not verification.done:
-            last = verification.checked[-1] if verification.checked and done != told else None
-            said = f": cell {last.cell.id} {'same' if last.same else 'different'}" if last is not None else ""
-            told, elapsed_s = done, time.monotonic() - began
-            message = f"{done} of {len(verification.cells)} cells, running for {elapsed_s:.0f} s{said}"
-            await call.caller.report_progress(round(elapsed_s, 3), message=message)
+    def said() -> str:
+        if not verification.checked:
+            return "cells"
+        last = verification.checked[-1]
+        return f"cells, {last.cell.id} {'same' if last.same else 'different'}"
+
+    await _follow_cells(
+        call, verification, lambda: (len(verification.checked), len(verification.cells)), said
+    )
+
+
+async def _follow_cells(
+    call: Call,
+    work: Replay | Verification,
+    count: Callable[[], tuple[int, int]],
+    say: Callable[[], str],
+) -> None:
+    """Tell of every cell that is over, and in a long one now and then that it goes on."""
+    pace_s = call.shared.pace.progress_s
+    began = told_at = begun_at = time.monotonic()
+    told = -1
+    while not (await work.wait(min(pace_s, _LOOK_S))).done:
+        done, total = count()
+        now = time.monotonic()
+        if done == told and now - told_at < pace_s:
+            continue
+        if done != told:
+            begun_at = now
+        told, told_at = done, now
+        message = f"{done} of {total} {say()}, running for {now - began:.0f} s"
+        await call.caller.report_progress(
+            round(done + _share(now - begun_at), 6), message=message, total=total
+        )
+
+
+def _share(seconds: float) -> float:
+    """A number below 1 for a cell that has run this long: the protocol has each report be of more than the last."""
+    return seconds / (seconds + _LONG_CELL_S)
 
 
 async def _follow_plan(call: Call, run: PlanRun) -> None:

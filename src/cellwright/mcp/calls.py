@@ -446,8 +446,8 @@ class Caller:
         self.session = session
         """Its connection, where it has one: its own model may be asked through it."""
 
-    async def report_progress(self, progress: float, message: str) -> None:
-        """Tell how far the call is."""
+    async def report_progress(self, progress: float, message: str, *, total: float | None = None) -> None:
+        """Tell how far the call is; without a total ``progress`` is only more than before."""
 
     async def log(self, level: LoggingLevel, data: Any) -> None:
         """Send a log message; only where ``wants_log`` says so."""
@@ -482,8 +482,8 @@ class RequestCaller(Caller):
             self.asks_passwords = _PASSWORDS in ((able and able.experimental) or {})
         self.answers = context.input_responses or {}
 
-    async def report_progress(self, progress: float, message: str) -> None:
-        await self._context.report_progress(progress, message=message)
+    async def report_progress(self, progress: float, message: str, *, total: float | None = None) -> None:
+        await self._context.report_progress(progress, total, message)
 
     async def log(self, level: LoggingLevel, data: Any) -> None:
         with warnings.catch_warnings():

@@ -92,12 +92,13 @@ async def test_a_cancelled_call_stops_it_and_leaves_nothing(connect: Connect, en
 
 
 async def test_progress_is_told_while_it_runs(connect: Connect, engine: Engine) -> None:
-    said: list[str] = []
+    said: list[tuple[float, float | None, str]] = []
     told = anyio.Event()
 
-    async def tell(_: float, __: float | None, message: str | None) -> None:
-        said.append(message or "")
-        told.set()
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        said.append((progress, total, message or ""))
+        if len(said) == 3:
+            told.set()
 
     async def verify() -> None:
         await client.call_tool("plan_verify", {"session_id": session.id}, progress_callback=tell)
@@ -110,7 +111,9 @@ async def test_progress_is_told_while_it_runs(connect: Connect, engine: Engine) 
                 tasks.start_soon(verify)
                 await told.wait()
                 tasks.cancel_scope.cancel()
-    assert said[0].startswith("0 of 1 cells, running for")
+    shares, totals, texts = zip(*said[:3], strict=True)
+    assert (totals, texts[0].partition(",")[0]) == ((1, 1, 1), "0 of 1 cells")
+    assert 0 <= shares[0] < shares[1] < shares[2] < 1, "each report is of more than the last"
 
 
 async def _verify(client: Client, session_id: str) -> None:

@@ -6,6 +6,7 @@ import io
 import sys
 import threading
 
+import anyio
 import pytest
 
 from cellwright.cli import _terminal
@@ -46,6 +47,17 @@ def test_what_takes_long_says_so_by_itself_and_the_newest_line_is_the_one_that_i
         outer.doing("outer again")
         assert terminal.seen["outer again"].wait(LIMIT_S)
     assert terminal.getvalue().endswith("\r\x1b[K"), "nothing is left of it"
+
+
+def test_of_what_is_counted_a_bar_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with ProgressLine() as line:
+        anyio.run(line.tell, 2.4, 8, "2 of 8 cells, running for 3 s")
+        assert terminal.getvalue().endswith("… 0 s  █████░░░░░░░░░░░░░░░  2 of 8 cells")
+        line.reached(8, 8)
+        anyio.run(line.tell, 0.5, None, "ok")
+        assert terminal.getvalue().endswith(f"{'█' * 20}  8 of 8  ok")
 
 
 def test_what_is_over_soon_or_goes_to_a_file_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
