@@ -285,8 +285,8 @@ def _without_html(forms: dict[str, Any], *, scripted: bool) -> Chosen:
     return Chosen("unknown", next(iter(forms)), scripted)
 
 
-# HTML that a cell put out as a page of its own, to be shut in a frame: cleaned, without scripts, with
-# nothing to fetch. Pure.
+# HTML that a cell put out as a page of its own, to be shut in a frame: cleaned, without scripts, with nothing to
+# fetch; or, where somebody asks for it, with its scripts and as little to reach. Pure.
 
 SEALED = "sandbox; default-src 'none'"
 """What a browser may do with an output that is opened alone: show it."""
@@ -295,6 +295,18 @@ _STYLE = (
     "body{margin:0;padding:4px;font:14px/1.5 system-ui,sans-serif;color:#1d2321;background:#fff;overflow-wrap:break-word}"
     "table{border-collapse:collapse;font-size:.875em}th,td{padding:.25em .7em;text-align:right}"
     "img{max-width:100%;height:auto}pre{margin:0;white-space:pre-wrap}"
+)
+
+SCRIPTED = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' blob: data:; worker-src blob:;"
+    " style-src 'unsafe-inline'; img-src data: blob:; media-src data: blob:; font-src data:; frame-ancestors 'self'"
+)
+"""What an output may do whose script somebody asked for: whatever needs neither the page, its cookies nor a network."""
+
+_MEASURES = (
+    "<!doctype html><meta charset=utf-8><style>body{margin:4px;font:14px/1.5 system-ui,sans-serif;background:#fff}</style>"
+    "<script>new ResizeObserver(()=>parent.postMessage({height:document.documentElement.scrollHeight},'*'))"
+    ".observe(document.documentElement)</script>"
 )
 
 _ROWS = re.compile(r"<(?:tr|p|li|br|h[1-6]|dt|dd|pre|summary|hr)\b", re.IGNORECASE)
@@ -509,6 +521,22 @@ async def _frame(request: PageRequest) -> Response:
     )
 
 
+async def _scripted(request: PageRequest) -> Response:
+    return request.fragment("output_running.html", at=_at(request), **_named(request))
+
+
+async def _script(request: PageRequest) -> Response:
+    # Alone in a window it could lead its reader elsewhere, which the page's own policy keeps a frame from.
+    if request.http.headers.get("sec-fetch-dest") != "iframe":
+        return _absent()
+    html = content(forms_of(_output(request)).get("text/html"))
+    return Response(
+        (_MEASURES + html).encode(errors="replace"),
+        media_type="text/html; charset=utf-8",
+        headers={"content-security-policy": SCRIPTED},
+    )
+
+
 async def _html_file(request: PageRequest) -> Response:
     return _file(request, content(forms_of(_output(request)).get("text/html")), "html")
 
@@ -577,6 +605,8 @@ def _absent() -> Response:
 ROUTES = [
     page(_OUTPUT, _picture),
     page(f"{_OUTPUT}/frame", _frame),
+    page(f"{_OUTPUT}/scripted", _scripted),
+    page(f"{_OUTPUT}/script", _script),
     page(f"{_OUTPUT}/html", _html_file),
     page(f"{_OUTPUT}/text", _text),
     page(f"{_OUTPUT}/all", _text_file),

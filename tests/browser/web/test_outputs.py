@@ -92,7 +92,7 @@ def test_hostile_outputs_neither_run_nor_break_the_page(looker: Looker, served: 
     expect(cells).to_have_count(len(HOSTILE))
     see_all(page)
     # What needs a script says so; the rest is there, cleaned.
-    expect(cells.nth(0)).to_contain_text("scripts of outputs do not run here")
+    expect(cells.nth(0)).to_contain_text("runs only when you ask for it")
     frame = page.frame_locator("iframe").first
     expect(frame.get_by_text("styled")).to_have_css("color", "rgb(255, 0, 0)")
     expect(frame.get_by_role("button")).to_have_count(0)
