@@ -21,6 +21,7 @@ from cellwright.cli._catalogue import COMMANDS, GROUPS
 from cellwright.settings import Settings
 
 SRC = Path(__file__).parents[1] / "src" / "cellwright"
+SIZE = re.compile(r"_bytes$|_memory$|_disk$|_journal$")
 MADE = "Made from the code, with the site. "
 
 
@@ -114,6 +115,8 @@ def _arguments(schema: dict[str, Any]) -> list[str]:
 
 
 def _type_of(about: dict[str, Any]) -> str:
+    if "const" in about:
+        return str(about["const"])
     if "enum" in about:
         return " | ".join(map(str, about["enum"]))
     if "anyOf" in about:
@@ -132,8 +135,9 @@ def _default(about: dict[str, Any]) -> str:
 
 def settings() -> str:
     described = dict(_described(ast.parse((SRC / "settings" / "model.py").read_text())))
+    types = Settings.model_json_schema()["properties"]
     rows = [
-        f"| `{name}` | {_code(_type_name(field.annotation))} | {_default_of(field)} | {_cell(described.get(name, ''))} |"
+        f"| `{name}` | {_code(_type_of(types[name]))} | {_default_of(name, field)} | {_cell(described.get(name, ''))} |"
         for name, field in sorted(Settings.model_fields.items())
     ]
     return "\n".join([
@@ -160,19 +164,24 @@ def _described(tree: ast.Module) -> Iterator[tuple[str, str]]:
                     yield line.target.id, str(after.value.value)
 
 
-def _type_name(annotation: Any) -> str:
-    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
-    return re.sub(r"\b(?:typing|pathlib|collections\.abc|cellwright[\w.]*)\.", "", text).replace(
-        "NoneType", "None"
-    )
-
-
-def _default_of(field: Any) -> str:
+def _default_of(name: str, field: Any) -> str:
     if field.default_factory is not None:
         return "found at start"
     if field.default is PydanticUndefined:
         return "required"
-    return "none" if field.default is None else _code(field.default)
+    if SIZE.search(name) and isinstance(field.default, int):
+        return _code(_size(field.default))
+    if isinstance(field.default, bool):
+        return _code(str(field.default).lower())
+    return "none" if field.default in (None, "", (), {}) else _code(field.default)
+
+
+def _size(count: int) -> str:
+    """A size as settings files write it; one that is no multiple of a unit stays a number."""
+    for unit, factor in (("GB", 1024**3), ("MB", 1024**2), ("KB", 1024)):
+        if count and count % factor == 0:
+            return f"{count // factor}{unit}"
+    return str(count)
 
 
 def library() -> str:

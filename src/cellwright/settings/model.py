@@ -146,10 +146,10 @@ class SlurmSettings(BaseSettings):
     """Processors of an allocation."""
 
     slurm_mem: Text = None
-    """Memory of an allocation as SLURM writes it: ``"32G"``, or MB without a unit; the site's default where not said."""
+    """Memory of an allocation as SLURM writes it: ``"32G"``, MB without a unit, 0 for all that the node has; else the site's default."""
 
     slurm_time: Text = "4:00:00"
-    """The time limit of an allocation as SLURM writes it, for instance ``"1-12:00:00"``."""
+    """The time limit of an allocation: minutes, ``hours:minutes:seconds`` or ``days-hours:minutes:seconds``."""
 
     slurm_account: str | None = None
     """The account that allocations are charged to."""
@@ -158,7 +158,7 @@ class SlurmSettings(BaseSettings):
     """The quality of service of allocations."""
 
     slurm_constraint: str | None = None
-    """Features that an allocation's node must have."""
+    """Features that an allocation's node must have, for instance ``"a100&nvlink"``."""
 
     slurm_modules: Words = ()
     """Environment modules that are loaded before the host starts, for instance ``"cuda/12.6 gcc"``."""
@@ -182,22 +182,23 @@ class SlurmSettings(BaseSettings):
     """Allocations that may be pending or running at once."""
 
     slurm_warn_s: int = Field(default=300, ge=10, le=65_000)
-    """How long before its time limit an allocation tells its sessions; less for short ones."""
+    """How long before its time limit an allocation warns its sessions; a short one in its last quarter."""
 
     slurm_poll_s: float = Field(default=10, ge=1, le=600)
-    """How often SLURM is asked for the states of allocations."""
+    """How often ``squeue`` is asked; every 2 s while an allocation starts, ends or cannot be reached."""
 
     slurm_wait_s: float = Field(default=20, ge=0, le=280)
     """How long a call waits for a new allocation before it tells its place in the queue instead."""
 
     slurm_on_expiry: Literal["tell", "move"] = "tell"
-    """What sessions do before the time limit: they are told, or also run again, on another allocation, what made their state."""
+    """What sessions do before the time limit: ``tell`` warns them, ``move`` also replays their state on another allocation."""
 
     slurm_connection: Literal["srun", "tls"] = "srun"
-    """How the daemon reaches an allocation's host: through ``srun``, or by TLS to a port on its node."""
+    """How the daemon reaches an allocation's host: through ``srun``, or by mutual TLS to a port on its node (extra ``slurm``)."""
 
     slurm_idle_s: Seconds | None = None
-    """How long an allocation stays when no daemon is attached and nothing runs; until its time limit where not said."""
+    """How long an allocation stays with no daemon attached and nothing running; then it is given back and its
+    sessions are suspended. By default until its time limit."""
 
     slurm_command_timeout_s: Seconds = 20
     """How long one command of SLURM may take."""
@@ -226,25 +227,25 @@ class JupyterServerSettings(BaseModel):
 
 
 class JupyterSettings(BaseSettings):
-    """Where Jupyter servers are, and what opens them."""
+    """The bearer token of every TCP listener, at least 16 characters; a variable only, never written down. Else ``token_file``."""
 
     jupyter_url: str | None = None
-    """The address of the Jupyter server, gateway or hub that the host ``jupyter`` means."""
+    """The address of the Jupyter server, gateway or hub that the host ``jupyter`` means; ``https``, unless it is this machine's."""
 
     jupyter_token: SecretStr | None = None
-    """The token that opens it; otherwise it is read from ``jupyter_token_file``."""
+    """The token that opens it; better in ``jupyter_token_file``."""
 
     jupyter_token_file: Path | None = None
     """The file of that token."""
 
     jupyter_username: str = ""
-    """Whom kernels are for, where a gateway asks, and whose server is meant, where a hub's token opens several."""
+    """Whom kernels are for, where a gateway asks (``KERNEL_USERNAME``); whose server, where a hub's token opens several."""
 
     jupyter_kernel: str = ""
     """The kernelspec of new kernels there; one that fits the notebook's language by default."""
 
     jupyter_servers: dict[str, JupyterServerSettings] = {}
-    """More servers by name, each a host ``jupyter:NAME``."""
+    """More servers by name, each with ``url``, ``token`` or ``token_file``, ``username`` and ``kernel``; ``lab`` is the host ``jupyter:lab``."""
 
     jupyter_insecure_http: bool = False
     """Send tokens and code to servers on other machines without encryption."""
@@ -253,7 +254,7 @@ class JupyterSettings(BaseSettings):
     """How long a hub may take to start the user's server."""
 
     jupyter_unreachable_s: Seconds = 60
-    """How long a Jupyter server may be out of reach before its kernels are given up for the time being."""
+    """How long a Jupyter server may be out of reach before its kernels are given up; those that live on are found again."""
 
     @field_validator("jupyter_token_file")
     @classmethod
@@ -283,16 +284,16 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """The directory under which new notebooks are put, in ``notebook_dir``."""
 
     notebook_dir: Path = Path("notebooks")
-    """The folder of new notebooks, from where a client works, else from ``root``."""
+    """The folder of new notebooks, from where a client works, else from ``root``; an absolute path is that folder for all."""
 
     roots: tuple[Path, ...] = ()
-    """The directories in which clients may name files; ``root`` alone where none is given."""
+    """The directories in which clients may name files, by default where each client works; links that lead out are refused."""
 
     project: Path | None = None
-    """The project of every notebook inside it; the nearest directory marked as one by default."""
+    """The project of every notebook inside it; by default the nearest directory with ``.git``, ``pyproject.toml`` or ``.venv``."""
 
     storage: Path = Field(default_factory=default_storage)
-    """The directory of the journal, of the host's files and of layered environments."""
+    """The directory of the journal, of the host's files and of installed packages. Each has a daemon of its own."""
 
     data_directory: Path | None = None
     """What one-shot tools share and leave behind; ``data`` in the storage directory by default."""
@@ -304,7 +305,7 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """The host of a session that names none, such as ``slurm:gpu``; what ``run_mode`` says by default."""
 
     run_mode: Literal["auto", "slurm", "local", "jupyter"] = "auto"
-    """Where sessions run that name no host; ``auto`` is ``slurm`` where SLURM is configured, else ``local``."""
+    """Where sessions run that name no host; ``auto`` is ``slurm`` where ``sbatch`` finds a configuration, else ``local``."""
 
     preload: tuple[str, ...] = ()
     """Modules that the fork server imports once for all Python kernels, for instance ``["numpy", "pandas"]``."""
@@ -313,7 +314,9 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """What people who have a shared notebook open see the agent called."""
 
     standby_kernels: int = Field(default=2, ge=0, le=64)
-    """Forked kernels that wait, warm, for the next session of a fork server."""
+    """Kernels that wait, warm, for the next session, and as many Deno processes (about 45 MB each) once TypeScript ran.
+
+    Caches of libraries are made beside them, once for each interpreter; with 0, completion's is left out."""
 
     max_sessions: int = Field(default=10, ge=1, le=10_000)
     """Sessions that may be active at once."""
@@ -321,14 +324,14 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     when_full: Literal["suspend", "refuse"] = "suspend"
     """What happens at ``max_sessions``: the longest idle session is suspended, or new ones are refused.
 
-    Only one makes room that nothing works on and that was not used for a minute; where there is none, the new one is
-    refused."""
+    A session on which nothing works and that was not used for 60 s makes room; where there is none, new ones are refused."""
 
     max_cells: int = Field(default=100, ge=1, le=100_000)
-    """Cells that a notebook may hold."""
+    """Cells that a notebook may hold, besides those that a plan writes to explain its steps."""
 
     max_source_bytes: Size = Field(default=512 * 1024, ge=1024)
-    """How long a source may be that is run, in bytes or as ``"512KB"``; a longer one is kept and does not run."""
+    """How long a source may be that is run, in bytes or as ``"512KB"``; a longer one is kept, and neither it nor what was
+    to run with it does."""
 
     max_concurrent_starts: int = Field(default=16, ge=1, le=256)
     """Kernels that may be starting at once."""
@@ -337,10 +340,10 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """How long a kernel may take to answer for the first time."""
 
     cell_timeout_s: Seconds = 30
-    """How long a cell may run before it is interrupted."""
+    """How long a cell may run before it is interrupted, where a call does not say; a session can lower it for every call."""
 
     input_timeout_s: Seconds = 300
-    """How long a cell that asks for input waits for an answer; at once it is told where nobody could give one."""
+    """How long a cell that asks for input waits; where nobody could answer, its code is told at once."""
 
     interrupt_grace_s: Seconds = 3
     """How long an interrupted cell may take to stop before its kernel is killed."""
@@ -352,22 +355,23 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """Output messages kept of one cell; those beyond are dropped and counted."""
 
     max_memory_fraction: float = Field(default=0.8, gt=0, le=1)
-    """The part of the machine's memory above which nothing starts and the running cell is stopped."""
+    """The part of the memory of the machine, or of the fullest container or service around the host, above which nothing
+    starts and the running cell is stopped."""
 
     session_idle_s: Seconds = 3600
-    """How long a session may be idle before its kernel is let go."""
+    """How long a session may be idle before its kernel is let go; the session itself stays."""
 
     undelete_s: Seconds = 600
-    """How long a session that was deleted on the page can be brought back."""
+    """How long a session that was deleted on the page can be brought back, with its kernel."""
 
     host_idle_s: Seconds = 900
-    """How long the host stays with no engine attached and nothing running."""
+    """How long the process that owns the kernels stays with no engine attached and nothing running."""
 
     save_quiet_s: float = Field(default=0.5, ge=0, le=60)
     """How long a notebook must be quiet before it is written to its file."""
 
     history_days: float = Field(default=90, ge=0, le=36_500)
-    """How long it is kept what ran and what was changed; notebooks themselves stay."""
+    """How long it is kept what ran and what was changed; notebooks and each session's newest execution stay."""
 
     max_journal: Size = Field(default=1024**3, ge=1024**2)
     """How large the journal may become before the oldest history is let go."""
@@ -376,7 +380,7 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """Events that wait for one slow subscriber before it starts to miss some and is told so."""
 
     image_pixels: int = Field(default=512, ge=32, le=8_192)
-    """The longer side of a picture in a reply to an agent; the whole picture can be read as a resource."""
+    """The longer side of a picture in a reply to an agent; larger ones are scaled, and the whole is a resource."""
 
     daemon_idle_s: Seconds = 900
     """How long the daemon stays with no client, no listener and no active session."""
@@ -394,7 +398,10 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """Whether to try namespaces; without them code is confined as on machines that forbid them (tier C)."""
 
     max_session_memory: Literal["auto"] | Annotated[int, Field(ge=64 * 1024**2)] | None = "auto"
-    """Memory that one session may use, in bytes or as ``"512MB"``; ``"auto"`` is half of what its host has left."""
+    """Memory that one session may use, in bytes or as ``"512MB"``: a ceiling, no reservation.
+
+    ``"auto"`` is half of what the machine, its container or the allocation had left when the host started, and at least
+    512 MB. A session that asks for more is told in its ``losses``; all together are bounded by ``max_memory_fraction``."""
 
     max_session_disk: int = Field(default=100 * 1024**2, ge=1024**2)
     """What one session may write to its working directory, in bytes or as ``"100MB"``."""
@@ -412,25 +419,29 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """Processor time that each process of a session may use, in seconds."""
 
     max_session_cpus: float | None = Field(default=None, ge=0.05, le=1_024)
-    """Processors that one session may use at once, for instance ``1.5``."""
+    """Processors that one session may use at once, for instance ``1.5``. Exact in tier A; elsewhere rounded up to whole
+    processors, which code can undo."""
 
     gpus: Annotated[str, BeforeValidator(_gpu_numbers), Field(pattern=r"^(auto|off|\d+(,\d+)*)$")] = "auto"
-    """GPUs that code may use: ``"auto"`` is all that the user, or SLURM's step, may; ``"off"`` none; or numbers, ``[0, 2]``."""
+    """GPUs that code may use: ``"auto"``, ``"off"``, or numbers of ``/dev/nvidia*`` or a vendor's ``renderD*`` from 0: ``[0, 2]``.
+
+    ``"auto"`` is all that the user, or SLURM's step, may use, less what ``CUDA_VISIBLE_DEVICES``,
+    ``ROCR_VISIBLE_DEVICES`` or ``ZE_AFFINITY_MASK`` left out where the daemon was started."""
 
     max_checkpoints: int = Field(default=8, ge=1, le=64)
-    """Checkpoints that are kept of one session; the oldest is let go first, named ones last."""
+    """Checkpoints that are kept of one session; the oldest goes first, named ones last, the newest never."""
 
     max_checkpoint_memory: int = Field(default=1024**3, ge=1024**2)
     """Memory of one session's checkpoints, beyond what they share with its kernel, in bytes or as ``"1GB"``."""
 
     max_plan_attempts: int = Field(default=3, ge=1, le=3)
-    """Runs of one TODO's cell, repairs included, before a plan stops and asks."""
+    """Runs of one TODO's cell, repairs included, before a plan stops and asks; at most 3."""
 
     plan_backoff_s: float = Field(default=1, ge=0, le=60)
     """How long a plan waits before it tries a failed network again; doubled each time."""
 
     error_hints: bool = True
-    """Whether a failed cell is answered with a hint of the fixers."""
+    """Whether a failed cell is answered with what the fixers know: a line "did you mean", in JSON ``hint``."""
 
     allow_network: bool = False
     """Whether code may reach every public host: another word for ``network = "open"``."""
@@ -442,7 +453,7 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """Hosts and addresses that code may reach, for instance ``["*.example.org", "10.1.2.3:8080"]``."""
 
     network_deny: tuple[str, ...] = ()
-    """Hosts and addresses that code may not reach, whatever else is allowed."""
+    """Hosts and addresses that code may not reach, in every mode."""
 
     network_max_connections: int = Field(default=64, ge=1, le=10_000)
     """Connections that one session may have at once."""
@@ -457,7 +468,8 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """How long a connection to the network may carry nothing."""
 
     max_download_bytes: int = Field(default=50 * 1024**2, ge=1024)
-    """What one request may bring in, in bytes or as ``"50MB"``."""
+    """What one request may bring in, in bytes or as ``"50MB"``; an answer that announces more is refused, another is cut,
+    and the execution and the network log say so."""
 
     max_upload_bytes: int = Field(default=50 * 1024**2, ge=1024)
     """What one request may send out, in bytes or as ``"50MB"``."""
@@ -507,7 +519,7 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """The file of the bearer token, made where there is none; ``daemon/token`` in the storage directory by default."""
 
     allowed_hosts: Words = ()
-    """Names, beyond the listener's own, under which HTTP clients may address it."""
+    """Names, beyond the listener's own, under which HTTP clients may address it; in a variable separated by spaces."""
 
     allowed_origins: Words = ()
     """Origins of web pages, beyond the listener's own, that may use it, for instance ``["https://lab.example"]``."""
