@@ -62,18 +62,6 @@ async def test_all_definitions_together_cost_less_than_6000_tokens(connect: Conn
     assert tokens(listed.tools) < 6_000
 
 
-async def test_every_tool_is_documented_with_its_arguments(client: Client) -> None:
-    """In a row of its own; what many of them take stands below the table."""
-    page = (Path(__file__).parents[3] / "docs" / "reference" / "mcp.md").read_text()
-    table, _, rest = page.partition("*Run options:*")
-    options = set(re.findall(r"\w+", rest.partition("\n")[0]))
-    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
-    for tool in (await client.list_tools()).tools:
-        (row,) = [row for row in rows if f"`{tool.name}`" in row[0]]
-        told = set(re.findall(r"\w+", row[1])) | (options if "*run options*" in row[1] else set())
-        assert set(tool.input_schema["properties"]) <= told, tool.name
-
-
 async def test_a_client_that_fills_in_published_defaults_keeps_to_the_operators_limits(
     tmp_path: Path,
 ) -> None:
