@@ -1,4 +1,4 @@
-"""The pages of the reference that the code itself writes: commands, MCP tools, settings, the library's calls.
+"""The pages of the reference that the code itself writes: commands, tools, settings, calls, error classes, messages.
 
 They are made with the site and kept nowhere, so that none can be out of date. Pages written by hand stand beside them
 and say what no signature does.
@@ -14,10 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from pydantic_core import PydanticUndefined
 
 import cellwright
 from cellwright.cli._catalogue import COMMANDS, GROUPS
+from cellwright.hosts import protocol
+from cellwright.plans.error_classes import ERROR_CLASSES, ErrorClass
 from cellwright.settings import Settings
 
 SRC = Path(__file__).parents[1] / "src" / "cellwright"
@@ -32,6 +35,8 @@ def reference_pages() -> dict[str, str]:
         "tools": tools(),
         "settings": settings(),
         "library": library(),
+        "error-classes": error_classes(),
+        "host-messages": host_messages(),
     }
     return {f"reference/generated/{name}.md": text for name, text in pages.items()}
 
@@ -134,7 +139,7 @@ def _default(about: dict[str, Any]) -> str:
 
 
 def settings() -> str:
-    described = dict(_described(ast.parse((SRC / "settings" / "model.py").read_text())))
+    described = {name: text for _, name, text in _described(SRC / "settings" / "model.py")}
     types = Settings.model_json_schema()["properties"]
     rows = [
         f"| `{name}` | {_code(_type_of(types[name]))} | {_default_of(name, field)} | {_cell(described.get(name, ''))} |"
@@ -150,9 +155,9 @@ def settings() -> str:
     ]) + "\n"  # fmt: skip
 
 
-def _described(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Each field of the settings with the text below it."""
-    for node in ast.walk(tree):
+def _described(module: Path) -> Iterator[tuple[str, str, str]]:
+    """Each field of a module's classes with the text below it: class, field, text."""
+    for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.ClassDef):
             for line, after in zip(node.body, node.body[1:], strict=False):
                 if (
@@ -161,7 +166,7 @@ def _described(tree: ast.Module) -> Iterator[tuple[str, str]]:
                     and isinstance(after, ast.Expr)
                     and isinstance(after.value, ast.Constant)
                 ):
-                    yield line.target.id, str(after.value.value)
+                    yield node.name, line.target.id, str(after.value.value)
 
 
 def _default_of(name: str, field: Any) -> str:
@@ -182,6 +187,51 @@ def _size(count: int) -> str:
         if count and count % factor == 0:
             return f"{count // factor}{unit}"
     return str(count)
+
+
+def error_classes() -> str:
+    rows = [
+        f"| `{row.name}` | {row.kind} | {_cell(row.meaning)} | {_looks_for(row)} |" for row in ERROR_CLASSES
+    ]
+    return "\n".join([
+        "# All classes of errors\n",
+        MADE + "[Classes of errors](../error-classes.md) says what follows from each. The first that takes an error is "
+        "its class.\n",
+        "| class | kind | what it is | taken by |",
+        "|---|---|---|---|",
+        *rows,
+    ]) + "\n"  # fmt: skip
+
+
+def _looks_for(row: ErrorClass) -> str:
+    types = ", ".join(f"`{name}`" for name in row.types)
+    states = ", ".join(f"`{state}`" for state in row.states)
+    return (
+        "; ".join(part for part in (types, states and f"the cell ended as {states}") if part) or "its words"
+    )
+
+
+def host_messages() -> str:
+    described = {(cls, name): text for cls, name, text in _described(SRC / "hosts" / "protocol.py")}
+    parts = [
+        "# All messages between engine and host\n",
+        MADE
+        + "[The host's protocol](../host-protocol.md) says how they lie on the wire, and what follows from them.",
+    ]
+    for name, thing in vars(protocol).items():  # in the order in which they are written
+        if not (isinstance(thing, type) and issubclass(thing, msgspec.Struct) and name != "Tagged"):
+            continue
+        if thing.__module__ != protocol.__name__:
+            continue
+        tag = thing.__struct_config__.tag
+        parts += [f"\n## `{name}`" + (f": `{tag}`" if tag else "") + "\n", _prose(thing)]
+        hints = inspect.get_annotations(thing)
+        rows = [
+            f"| `{field.encode_name}` | {_code(hints.get(field.name, ''))} | {_cell(described.get((name, field.name), ''))} |"
+            for field in msgspec.structs.fields(thing)
+        ]
+        parts += ["", "| field | type | meaning |", "|---|---|---|", *rows] if rows else []
+    return "\n".join(parts) + "\n"
 
 
 def library() -> str:

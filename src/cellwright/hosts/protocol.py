@@ -1,6 +1,7 @@
 """The typed messages between an engine and a host. How they lie on the wire is ``connection``'s.
 
-This module neither opens sockets (see ``server`` and ``connection``) nor keeps files (see ``event_log``). ``docs/reference/host-protocol.md`` is this page in prose.
+This module neither opens sockets (see ``server`` and ``connection``) nor keeps files (see ``event_log``).
+``docs/reference/host-protocol.md`` says what follows from them; the site lists them from here.
 """
 
 from __future__ import annotations

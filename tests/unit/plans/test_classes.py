@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from cellwright.plans.error_classes import ERROR_CLASSES, ErrorClass, classify
 from cellwright.sandbox import exit_reasons
 from cellwright.sandbox.policy import Policy
 
-REFERENCE = Path(__file__).parents[3] / "docs/reference/error-classes.md"
 POLICY = Policy(memory_bytes=1 << 30)
 
 
@@ -282,18 +280,3 @@ def test_a_table_of_ones_own_decides() -> None:
     verdict = classify(known(raised(KeyError("x"), key="x")), (ours, *ERROR_CLASSES))
     assert (verdict.name, verdict.suggestion) == ("ours", "Ask us about x")
     assert classify(known(raised(RuntimeError("x"))), (ours,)).name == "other"
-
-
-def test_the_reference_shows_every_class_in_order() -> None:
-    rows = [line for line in REFERENCE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    assert rows == [
-        f"| `{row.name}` | {row.kind} | {row.meaning} | {_looks_for(row)} |" for row in ERROR_CLASSES
-    ]
-
-
-def _looks_for(row: ErrorClass) -> str:
-    types = ", ".join(f"`{name}`" for name in row.types)
-    states = ", ".join(f"`{state}`" for state in row.states)
-    return (
-        "; ".join(part for part in (types, states and f"the cell ended as {states}") if part) or "its words"
-    )

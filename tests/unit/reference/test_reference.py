@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cellwright.plans.error_classes import ERROR_CLASSES
 from cellwright.settings import Settings
 from scripts.reference_pages import reference_pages
 
@@ -52,6 +53,16 @@ def test_calls_of_the_library_are_made_with_their_signatures(made: dict[str, str
     assert {"Session.run", "Session.roll_back", "Engine.branch"} <= set(_headings(text, "###"))
     assert "await run(" in text
     assert "- `UnknownCheckpoint`: " in text
+
+
+def test_every_class_of_errors_and_message_of_a_host_is_made(made: dict[str, str]) -> None:
+    classes = re.findall(r"^\| `(\w+)` \|", made["error-classes.md"], re.MULTILINE)
+    assert classes == [row.name for row in ERROR_CLASSES]
+    messages = made["host-messages.md"]
+    assert {"attach", "execute", "roll_back", "finished"} <= set(
+        re.findall(r"^## `\w+`: `(\w+)`$", messages, re.MULTILINE)
+    )
+    assert "| `allow_error` | `bool` |" in messages
 
 
 def test_events_by_hand_are_those_that_the_engine_publishes() -> None:
