@@ -190,12 +190,20 @@ class Delegate(Protocol):
         ...
 
     async def add_model(self, address: str) -> str:
-        """Offer the model of a server from now on, until this process ends; the name that it is offered by.
+        """Offer the model of a server from now on; the name that it is offered by.
 
         Raises:
             NoModel: the address names none.
             NoAgent: its libraries are not installed.
         """
+        ...
+
+    def entered_models(self) -> list[str]:
+        """The models that people entered by their servers' addresses."""
+        ...
+
+    def forget_model(self, name: str) -> None:
+        """Offer one of them no longer."""
         ...
 
     async def fork(self, conversation_id: str, run_id: str) -> tuple[str | None, str | None]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import anyio
 import anyio.abc
 
+from cellwright.daemon._entered_models import EnteredModels
 from cellwright.engine import Engine
 from cellwright.engine.records import new_agent_run_id
 from cellwright.errors import AgentError, CellwrightError, NoAgent, NoModel, RunStopped, UnknownRun
@@ -67,8 +68,7 @@ class Agents:
         self._changes = RunChanges()
         self._keys: dict[str, str] = {}
         """By their variables: what people entered since this process began. Written nowhere from here."""
-        self._models: dict[str, None] = {}
-        """Models of servers that people entered, by their addresses."""
+        self._entered = EnteredModels(engine.settings.storage)
 
     @property
     def running(self) -> int:
@@ -91,7 +91,7 @@ class Agents:
         """
         reachable = await self._imported(_reachable)
         found = await reachable(self._environment(), self._engine.settings)
-        return list(dict.fromkeys([*found, *self._models]))
+        return list(dict.fromkeys([*found, *self._entered.names()]))
 
     async def keep_key(self, provider: str, key: str) -> bool:
         """Use a provider's key from now on; whether the keyring keeps it, too, or only this process until its end.
@@ -105,7 +105,7 @@ class Agents:
         return bool(await providers.keep_key(provider, key))
 
     async def add_model(self, address: str) -> str:
-        """Offer the model of a server from now on, until this process ends; the name that it is offered by.
+        """Offer the model of a server from now on; the name that it is offered by.
 
         Raises:
             NoModel: the address names none.
@@ -113,11 +113,22 @@ class Agents:
         """
         if not address.startswith(("http://", "https://")):
             raise NoModel(f"{address!r} is no address", hint="Write it as http://localhost:8000/v1#name")
+        if "@" in address.split("/")[2]:
+            # It is written to a file and shown to everybody who may choose a model.
+            raise NoModel("The address has a password in it", hint="Enter that as the server's key")
         find_row = await self._imported(_row_finder)
         row = find_row(address, ())
         name = f"{row.url}#{row.name}"
-        self._models[name] = None
+        self._entered.add(name)
         return name
+
+    def entered_models(self) -> list[str]:
+        """The models that people entered by their servers' addresses."""
+        return self._entered.names()
+
+    def forget_model(self, name: str) -> None:
+        """Offer one of them no longer."""
+        self._entered.remove(name)
 
     def _environment(self) -> dict[str, str]:
         return {**model_environment(), **self._keys}
@@ -144,8 +155,9 @@ class Agents:
         ask = await self._made()
         if request.environment is None:
             request = replace(request, environment=self._environment())
-            if not request.models and self._models and not await self._has_another():
-                request = replace(request, models=(next(iter(self._models)),))
+            entered = self._entered.names()
+            if not request.models and entered and not await self._has_another(entered):
+                request = replace(request, models=(entered[0],))
         question = _question(request, new_agent_run_id())
         run = AgentRun(str(question.run_id), request.conversation_id, asdict(question.budget))
         self._runs[run.id] = run
@@ -153,9 +165,9 @@ class Agents:
         self._tasks.start_soon(self._carry_out, run, partial(ask, question, [run.feed, self._changes]))
         return run
 
-    async def _has_another(self) -> bool:
+    async def _has_another(self, entered: list[str]) -> bool:
         """Whether there is a model besides those that people entered by their addresses."""
-        return any(name not in self._models for name in await self.models())
+        return any(name not in entered for name in await self.models())
 
     async def _carry_out(self, run: AgentRun, answered: Callable[[], Awaitable[Outcome]]) -> None:
         await run.run(answered, self.conversation_of)

@@ -20,7 +20,8 @@ _MOST_KEY = 4_096
 
 
 async def _setup(request: PageRequest) -> Response:
-    return request.fragment("chat_setup.html", providers=PROVIDERS)
+    entered = request.site.delegate.entered_models()
+    return request.fragment("chat_setup.html", providers=PROVIDERS, entered=entered)
 
 
 async def _keep_key(request: PageRequest) -> Response:
@@ -38,8 +39,15 @@ async def _add_model(request: PageRequest) -> Response:
     return request.done(f"{name} can be chosen", go="/chat")
 
 
+async def _forget_model(request: PageRequest) -> Response:
+    name = (await request.form()).get("name", "")
+    request.site.delegate.forget_model(name)
+    return request.done(f"{name} is forgotten", go="/chat")
+
+
 ROUTES = [
     page("/chat/setup", _setup),
     action("/chat/keys", _keep_key, needs="own"),
     action("/chat/models", _add_model, needs="own"),
+    action("/chat/models/forget", _forget_model, needs="own"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Iterator
@@ -249,6 +250,12 @@ def test_keys_and_models_are_entered_on_the_page_and_never_shown_again(
         expect(page.locator(".said")).to_contain_text("Somebody is.")
         assert SECRET in str(provider.requests[-1].headers)
         assert SECRET not in page.content()
+        kept = served.place.storage / "models.json"
+        assert json.loads(kept.read_text()) == [f"{provider.url}/v1#mine"]
+        page.get_by_text("Keys and models", exact=True).last.click()
+        with page.expect_response("**/chat/models/forget"):
+            page.get_by_role("button", name="Forget http").click()
+        assert json.loads(kept.read_text()) == []
     written = [path for path in served.place.root.rglob("*") if path.is_file()]
     assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
 

@@ -21,6 +21,7 @@ LOOKING = {"/sessions/{session_id}/cells/{cell_id}/again", "/sessions/{session_i
 OWNING = {
     "/chat/keys",
     "/chat/models",
+    "/chat/models/forget",
     "/chat/{conversation_id}/delete",
     "/hosts/stop",
     "/sessions/{session_id}/branches/{branch_id}/delete",
