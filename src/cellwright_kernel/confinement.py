@@ -31,10 +31,12 @@ _READ = (
 _HOME_FONTS = ("~/.fonts", "~/.local/share/fonts")
 
 
-def confine(memory_bytes: int, *, files: Sequence[str] = (), sockets: Sequence[str] = ()) -> bool:
+def confine(
+    memory_bytes: int, *, files: Sequence[str] = (), programs: Sequence[str] = (), sockets: Sequence[str] = ()
+) -> bool:
     """Close what can be closed on this machine; ``files`` are plain files that may be opened to read.
 
-    In the directories ``sockets`` unix sockets may be made, and nothing else.
+    The files ``programs`` may be run, too. In the directories ``sockets`` unix sockets may be made, and nothing else.
 
     False where an old kernel leaves it to whatever the libraries themselves refuse.
     """
@@ -44,6 +46,7 @@ def confine(memory_bytes: int, *, files: Sequence[str] = (), sockets: Sequence[s
     own = [str(Path(__file__).parents[1]), sys.prefix, sys.base_prefix, *sys.path]
     rules = [(path, landlock.READ) for path in (*_READ, *homes, *own) if path]
     rules += [(path, landlock.READ_FILE) for path in files]
+    rules += [(path, landlock.READ_FILE | landlock.EXECUTE) for path in programs]
     rules += [(path, landlock.SOCKETS) for path in sockets]
     rules.append(("/dev/null", landlock.WRITE_FILE))
     try:

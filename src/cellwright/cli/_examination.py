@@ -56,7 +56,7 @@ EXTRAS = (
         ("jinja2", "latex2mathml", "mistune", "pygments", "python_multipart"),
         "the page: `cellwright ui`",
     ),
-    ("format", ("ruff",), "*Format* on the page: Python cells by ruff"),
+    ("format", ("ruff",), "*Format* on the page: Python cells by ruff (TypeScript needs no more than Deno)"),
     ("calculator", ("pint",), "units in the calculator"),
     ("fetch", ("charset_normalizer",), "texts from the web that do not say what they are written in"),
     ("files", ("duckdb", "python_calamine"), "Parquet and Excel files as digests, large tables quickly"),

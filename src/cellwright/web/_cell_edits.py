@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from cellwright.engine import Session
 from cellwright.errors import NotebookError
-from cellwright.notebook import CellKind, Change, Document, add_cell
+from cellwright.notebook import Cell, CellKind, Change, Document, add_cell
 from cellwright.notebook.cell_edits import (
     CellCopy,
     FoldPart,
@@ -29,7 +29,7 @@ from cellwright.notebook.cell_edits import (
     split_cell,
 )
 from cellwright.notebook.languages import canonical_language, cell_metadata
-from cellwright.tools.formatting import format_python
+from cellwright.tools.formatting import FORMATTED_LANGUAGES, format_sources
 from cellwright.web._notebook import shown_cells
 from cellwright.web.requests import PageRequest, action, answer
 
@@ -145,18 +145,26 @@ async def _rewrite(request: PageRequest) -> Response:
 
 
 async def _format(request: PageRequest) -> Response:
-    """Bring Python cells into ruff's form."""
+    """Bring cells into the form of their languages' formatters."""
     session, ids = request.session(), _ids(await request.form())
-    cells = [cell for cell_id in ids if (cell := session.cell(cell_id)).kind == "code"]
-    cells = [cell for cell in cells if canonical_language(cell.language or session.language) == "python"]
-    if not cells:
-        raise NotebookError("Only Python is formatted", hint="Choose a Python cell")
-    made = await format_python([cell.source for cell in cells])
-    sources = [(cell.id, cell.version, source) for cell, source in zip(cells, made, strict=True)]
-    changed = [one for one, cell in zip(sources, cells, strict=True) if one[2] != cell.source]
-    await session.edit(lambda document: rewrite_cells(document, changed), person=request.person.name)
-    said = "Formatted" if changed else "It is formatted already"
-    return await shown_cells(request, session, [cell_id for cell_id, _, _ in changed], say=said)
+    by_language: dict[str, list[Cell]] = {}
+    for cell_id in ids:
+        cell = session.cell(cell_id)
+        language = canonical_language(cell.language or session.language)
+        if cell.kind == "code" and language in FORMATTED_LANGUAGES:
+            by_language.setdefault(language, []).append(cell)
+    if not by_language:
+        known = ", ".join(FORMATTED_LANGUAGES)
+        raise NotebookError("There is no formatter for this", hint=f"There is one for cells in {known}")
+    sources: list[tuple[str, int, str]] = []
+    for language, cells in by_language.items():
+        made = await format_sources(language, [cell.source for cell in cells])
+        pairs = zip(cells, made, strict=True)
+        sources += [(cell.id, cell.version, source) for cell, source in pairs if source != cell.source]
+    if sources:
+        await session.edit(lambda document: rewrite_cells(document, sources), person=request.person.name)
+    said = "Formatted" if sources else "It is formatted already"
+    return await shown_cells(request, session, [cell_id for cell_id, _, _ in sources], say=said)
 
 
 async def _undo(request: PageRequest, *, again: bool = False) -> Response:

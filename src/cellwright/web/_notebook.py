@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from cellwright.notebook.document import Comment, comments_of
 from cellwright.people import may
 from cellwright.plans.hints import Hint, hints_of
 from cellwright.plans.reports import plan_in
+from cellwright.tools.formatting import FORMATTED_LANGUAGES
 from cellwright.web import _outputs, _presence
 from cellwright.web._live import Change, LiveResponse, Parts
 from cellwright.web._outputs import Outputs
@@ -439,9 +441,13 @@ def _attached(at: str, record: CellRecord) -> tuple[tuple[str, str], ...]:
     return tuple((name, f"{at}/attachments/{quote(name, safe='')}") for name in names)
 
 
+_UNCOLOURED = re.compile(r'<span class="[nopw]">([^<]*)</span>')
+"""Names, operators and the like, which the style sheet leaves as they are: half of what a browser would have to keep."""
+
+
 @functools.lru_cache(maxsize=1024)
 def _code(source: str, language: str) -> Markup:
-    return Markup(code_html(source, language))  # noqa: S704  # pygments escapes
+    return Markup(_UNCOLOURED.sub(r"\1", code_html(source, language)))  # noqa: S704  # pygments escapes
 
 
 @functools.lru_cache(maxsize=1024)
@@ -562,6 +568,7 @@ async def _notebook(request: PageRequest) -> Response:
         exports=export_choices(),
         presence=presence_of(request.engine.presence, session),
         key_sheet=KEY_SHEET,
+        formatted=FORMATTED_LANGUAGES,
         seq=seq,
     )
 

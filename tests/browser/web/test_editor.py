@@ -116,6 +116,15 @@ def test_what_was_typed_is_there_after_an_agent_changed_the_notebook_and_the_car
     page.get_by_label("More for cell 2").click()
     cell.get_by_role("button", name="Format").click()
     looker.hears("It is formatted already")
+    about = {"session_id": session_id, "language": "typescript", "content": "const  a=1 // one"}
+    typed = page.locator(f"#cell-{served.agent.call('cell_add', **about)['cell_id']}")
+    typed.get_by_label("More for cell").click()
+    typed.get_by_role("button", name="Format").click()
+    expect(typed.locator("pre.code")).to_have_text("const a = 1; // one")
+    sql = served.agent.call("cell_add", session_id=session_id, language="sql", content="select  1")["cell_id"]
+    page.locator(f"#cell-{sql}").get_by_label("More for cell").click()
+    expect(page.locator(f"#cell-{sql}").get_by_role("button", name="Delete")).to_be_visible()
+    expect(page.locator(f"#cell-{sql}").get_by_role("button", name="Format")).to_be_hidden()
     cell.locator("pre.code").click()
     page.keyboard.press("End")
     page.keyboard.type(" * 2")

@@ -1,29 +1,63 @@
 // The menu of a cell, made when it is opened, and what the mouse does: choosing several, adding between, dragging.
 
 const MENU = {
-  "up": () => moveBy("up"), "down": () => moveBy("down"),
-  "cut": COMMANDS.x, "copy": copy, "paste": () => paste("below"),
-  "fold-source": () => fold("source"), "fold-outputs": () => fold("outputs"),
+  "up": () => moveBy("up"),
+  "down": () => moveBy("down"),
+  "cut": COMMANDS.x,
+  "copy": copy,
+  "paste": () => paste("below"),
+  "fold-source": () => fold("source"),
+  "fold-outputs": () => fold("outputs"),
   "kind": () => kind(current().matches(".code") ? "markdown" : "code"),
   "format": () => format(),
-  "run-above": () => change("run", { before: idOf(current()) }), "run-from": () => change("run", { since: idOf(current()) }),
+  "run-above": () => change("run", { before: idOf(current()) }),
+  "run-from": () => change("run", { since: idOf(current()) }),
   "delete": remove,
 };
 
 /** Format what is chosen; a source that is being written is saved first. */
 async function format() {
   const list = chosen();
-  for (const cell of list) if (editorOf(cell).dataset.editing) await leave(editorOf(cell));
+  for (const cell of list) {
+    if (editorOf(cell).dataset.editing) await leave(editorOf(cell));
+  }
   await change("edits/format", { ids: ids(list) });
 }
 
 /** The menus that are open have their content; of the others each cell would carry it for nothing. */
 function fillMenu(menu) {
-  if (menu.open && !menu.querySelector(":scope > div")) menu.append(document.getElementById("cell-menu").content.cloneNode(true));
+  if (!menu.open) return;
+  if (!menu.querySelector(":scope > div")) {
+    menu.append(document.getElementById("cell-menu").content.cloneNode(true));
+  }
+  const { language } = cellOf(menu).dataset;
+  for (const one of all("[data-languages]", menu)) {
+    one.hidden = !one.dataset.languages.split(" ").includes(language);
+  }
+}
+
+/** So are the forms for comments. */
+function fillComment(details) {
+  if (details.querySelector("form")) return;
+  const cell = details.id.slice("comment-".length);
+  details.append(
+    document.getElementById("comment-form").content.cloneNode(true),
+  );
+  details.querySelector("form").action =
+    `${sessionUrl()}/cells/${cell}/comments`;
+  const area = details.querySelector("textarea");
+  area.id = `comment-text-${cell}`;
+  area.setAttribute(
+    "aria-label",
+    details.querySelector("summary").getAttribute("aria-label"),
+  );
 }
 
 document.addEventListener("toggle", (event) => {
   if (event.target.matches?.("#cells .menu")) fillMenu(event.target);
+  if (event.target.matches?.("#cells .comments > details")) {
+    fillComment(event.target);
+  }
 }, true);
 
 document.addEventListener("click", (event) => {
@@ -40,14 +74,18 @@ document.addEventListener("click", (event) => {
     const cell = cellOf(between);
     // What is typed from now on is for the new cell.
     cell.focus({ preventScroll: true });
-    inOrder(async () => opened(await add("below", between.dataset.insert, cell)));
+    inOrder(async () =>
+      opened(await add("below", between.dataset.insert, cell))
+    );
   }
   const general = event.target.closest(".book > .tools [data-press]");
   if (general) inOrder(COMMANDS[general.dataset.press]);
   const place = event.target.closest("#cells .place");
   if (place) {
     const cell = cellOf(place);
-    if (event.shiftKey && current()) pick(document.getElementById(anchor) ?? current(), cell); else unpick();
+    if (event.shiftKey && current()) {
+      pick(document.getElementById(anchor) ?? current(), cell);
+    } else unpick();
     goTo(cell);
   }
 });
@@ -55,19 +93,26 @@ document.addEventListener("click", (event) => {
 document.addEventListener("submit", (event) => {
   if (!event.target.matches("#cells [data-command=add]")) return;
   event.preventDefault();
-  const cell = cellOf(event.target), where = event.submitter.value, what = new FormData(event.target).get("kind");
+  const cell = cellOf(event.target),
+    where = event.submitter.value,
+    what = new FormData(event.target).get("kind");
   event.target.closest(".menu").open = false;
   inOrder(() => add(where, what, cell));
 });
 
 // Adding between two cells: one pair of buttons, which follows the mouse and the keyboard.
 
-const inserter = made(`<p class="insert" data-needs="run"><button type="button" data-insert="code">+ Code</button><button type="button" data-insert="markdown">+ Text</button></p>`).firstElementChild;
+const inserter = made(
+  `<p class="insert" data-needs="run"><button type="button" data-insert="code">+ Code</button><button type="button" data-insert="markdown">+ Text</button></p>`,
+).firstElementChild;
 
 for (const kind of ["mouseover", "focusin"]) {
   document.addEventListener(kind, (event) => {
     const cell = cellOf(event.target);
-    if (cell && mayEdit() && inserter.parentElement !== cell && !inserter.contains(document.activeElement)) cell.append(inserter);
+    if (
+      cell && mayEdit() && inserter.parentElement !== cell &&
+      !inserter.contains(document.activeElement)
+    ) cell.append(inserter);
   });
 }
 
@@ -84,10 +129,15 @@ document.addEventListener("dragstart", (event) => {
 });
 
 const over = (event) => (dragged ? cellOf(event.target) : null);
-const isBelow = (event, cell) => { const { top, height } = cell.getBoundingClientRect(); return event.clientY > top + height / 2; };
+const isBelow = (event, cell) => {
+  const { top, height } = cell.getBoundingClientRect();
+  return event.clientY > top + height / 2;
+};
 
 function showDrop(cell, below) {
-  for (const one of all(".drop-above, .drop-below", cells())) one.classList.remove("drop-above", "drop-below");
+  for (const one of all(".drop-above, .drop-below", cells())) {
+    one.classList.remove("drop-above", "drop-below");
+  }
   cell?.classList.add(below ? "drop-below" : "drop-above");
 }
 
@@ -103,7 +153,12 @@ document.addEventListener("drop", (event) => {
   if (!cell) return;
   event.preventDefault();
   const list = dragged, before = isBelow(event, cell) ? beside(cell, 1) : cell;
-  inOrder(() => change("edits/move", { ids: ids(list), before: before ? idOf(before) : "" }));
+  inOrder(() =>
+    change("edits/move", { ids: ids(list), before: before ? idOf(before) : "" })
+  );
 });
 
-document.addEventListener("dragend", () => { dragged = null; if (cells()) showDrop(null); });
+document.addEventListener("dragend", () => {
+  dragged = null;
+  if (cells()) showDrop(null);
+});
