@@ -460,6 +460,9 @@ _OUTPUT = "/sessions/{session_id}/cells/{cell_id}/outputs/{number:int}"
 
 _SEALED = {"content-security-policy": SEALED}
 
+# Whoever signs in anew has another cookie, and asks anew.
+_FOREVER = {"cache-control": "private, max-age=31536000, immutable", "vary": "cookie"}
+
 
 def _output(request: PageRequest) -> Mapping[str, Any]:
     """The output that the address names.
@@ -482,11 +485,14 @@ def _at(request: PageRequest) -> str:
 
 async def _picture(request: PageRequest) -> Response:
     output = _output(request)
+    # The page's addresses say what they are of: under such a one there is never anything else.
+    is_named = request.http.query_params.get("of") == digest(output)
+    headers = _SEALED | _FOREVER if is_named else _SEALED
     chosen, forms = choose(output), forms_of(output)
     mimes = [chosen.mime] if chosen is not None and chosen.form == "picture" else [*PICTURES, SVG]
     for mime in mimes:
         if (data := _bytes(mime, content(forms.get(mime)))) is not None:
-            return Response(data, media_type=mime, headers=_SEALED)
+            return Response(data, media_type=mime, headers=headers)
     return _absent()
 
 

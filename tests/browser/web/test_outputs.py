@@ -97,6 +97,10 @@ def test_hostile_outputs_neither_run_nor_break_the_page(looker: Looker, served: 
     expect(frame.get_by_text("styled")).to_have_css("color", "rgb(255, 0, 0)")
     expect(frame.get_by_role("button")).to_have_count(0)
     expect(cells.nth(0).locator("img")).to_have_js_property("complete", value=True)
+    # A browser keeps a picture for ever under the address of its content, and under no other.
+    named = str(cells.nth(0).locator("img").get_attribute("src"))
+    kept = [page.request.get(looker.url + at).headers["cache-control"] for at in (named, f"{named}0")]
+    assert ["immutable" in one for one in kept] == [True, False]
     expect(cells.nth(1).locator(".prose")).to_contain_text("over all")
     expect(cells.nth(2)).to_contain_text("<script>window.ran = 1</script>")
     expect(cells.nth(2).locator(".ansi-red-fg")).to_have_text("red")
