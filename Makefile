@@ -75,7 +75,7 @@ lint: $(ENV_STAMP) ## Check style, types, layers and the house rules
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/deno fmt --quiet --check --line-width 110 src/cellwright_kernel/deno
 	$(BIN)/deno lint --quiet src/cellwright_kernel/deno
-	$(BIN)/deno lint --quiet src/cellwright/web/editor
+	$(BIN)/deno lint --quiet src/cellwright/web/editor src/cellwright/web/widgets
 	$(BIN)/python -m pytest -q tests/unit/project/test_house_rules.py
 
 metrics: ## Print how the source reads, in numbers
@@ -153,12 +153,16 @@ $(BENCH_STAMP): requirements/bench.txt $(ENV_STAMP)
 
 # The page's editor, from npm packages that its lock file holds. Where they cannot be had, the page's plain editor serves.
 EDITOR := src/cellwright/web/editor
+WIDGETS := src/cellwright/web/widgets
 
-$(EDITOR_STAMP): $(wildcard $(EDITOR)/*) | $(ENV_STAMP)
+$(EDITOR_STAMP): $(wildcard $(EDITOR)/* $(WIDGETS)/*) | $(ENV_STAMP)
 	@rm -rf $(EDITOR)/../built
 	$(BIN)/deno bundle --quiet --frozen-lockfile --platform browser --minify --code-splitting \
 	    --outdir $(EDITOR)/../built --config $(EDITOR)/deno.json $(EDITOR)/editor.js \
 	    || { [ "$$CI" != true ] && echo "note: without the npm packages of the editor the page has its plain one"; }
+	$(BIN)/deno bundle --quiet --frozen-lockfile --platform browser --minify --format iife \
+	    --output $(EDITOR)/../built/widgets.js --config $(WIDGETS)/deno.json $(WIDGETS)/widgets.js \
+	    || { [ "$$CI" != true ] && echo "note: without the npm packages of widgets the page shows their text"; }
 	@touch $@
 
 # Jupyter's own servers, for the tests, in an environment of their own: nothing of it is beside our packages.

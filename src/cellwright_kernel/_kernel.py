@@ -25,7 +25,7 @@ from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.formatters import DisplayFormatter
 from traitlets import Instance, Type
 
-from cellwright_kernel import _datarequests, _diagnosis, _fingerprints, _inputs, _inspection
+from cellwright_kernel import _datarequests, _diagnosis, _fingerprints, _inputs, _inspection, _widgets
 from cellwright_kernel._adoption import add_layers, adopt
 from cellwright_kernel._checkpoints import Freezer
 from cellwright_kernel._forksafety import stamp_written
@@ -158,6 +158,7 @@ class Kernel(IPythonKernel):
         "cellwright_inspect_request",
         "cellwright_data_request",
         "cellwright_grid_request",
+        "cellwright_widgets_request",
         "cellwright_diagnose_request",
         "cellwright_inputs_request",
         "cellwright_profile_request",
@@ -335,6 +336,10 @@ class Kernel(IPythonKernel):
         """Tell a grid what a part of a result holds."""
         shell: Any = self.shell
         self._answer(stream, ident, parent, partial(shell.grids.answer, shell))
+
+    async def cellwright_widgets_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell the state of widgets, or hand one what a page says to it."""
+        self._answer(stream, ident, parent, partial(_widgets.answer, self.shell, self.session, parent))
 
     async def cellwright_diagnose_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Tell what the last execution raised."""

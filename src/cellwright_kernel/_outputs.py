@@ -2,9 +2,10 @@
 # (ipykernel is typed only in part.)
 """Caps output where it is made: the streams and the session through which everything a cell says leaves.
 
-One account per cell (``budget``) covers both streams, raw writes to descriptors 1 and 2, displays, results, errors
-and widget messages, so that a cell which floods one of them costs neither memory here nor time elsewhere. What was
-dropped is marked in the output and counted in the reply. Beyond the cap nothing here slows a cell down.
+One account per cell (``budget``) covers both streams, raw writes to descriptors 1 and 2, displays, results and errors,
+so that a cell which floods one of them costs neither memory here nor time elsewhere. What was dropped is marked in the
+output and counted in the reply. Messages of widgets are merged where they come too fast (``_widgets``). Beyond the cap
+nothing here slows a cell down.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from typing import Any
 from ipykernel.iostream import IOPubThread, OutStream
 from jupyter_client.session import Session
 
+from cellwright_kernel._widgets import COMMS, Comms, with_buffers
+
 __all__ = [
     "Budget",
     "CappedOutStream",
@@ -34,17 +37,7 @@ __all__ = [
     "utf8_length",
 ]
 
-GATED = frozenset(
-    {
-        "display_data",
-        "update_display_data",
-        "execute_result",
-        "clear_output",
-        "comm_open",
-        "comm_msg",
-        "comm_close",
-    }
-)
+GATED = frozenset({"display_data", "update_display_data", "execute_result", "clear_output"})
 
 REMEMBERED_CELLS = 16
 
@@ -67,6 +60,7 @@ class OutputGate:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.lock = threading.RLock()
+        self.comms = Comms()
         self._budgets: OrderedDict[str, Budget] = OrderedDict()
         self._owner = os.getpid()
         # A child forked by user code must not inherit a lock that another thread held at that moment.
@@ -295,12 +289,26 @@ class CappedSession(Session):
         )
         buffers = buffers or message.get("buffers") or []
         kind = message["header"]["msg_type"]
+        with self.gate.lock:
+            taker = self.gate.comms.taker(kind, message["parent_header"])
+            sink = self.gate.comms.sink(kind, message["parent_header"])
 
         def publish() -> dict[str, Any] | None:
+            if taker is not None:
+                with self.gate.lock:
+                    told = self.gate.comms.took(taker, kind, message["content"])
+                taken = self.msg("comm_msg", content=told, parent=message["parent_header"])
+                return super(CappedSession, self).send(stream, taken, ident=ident, track=track)
+            if sink is not None:
+                sink.append({"type": kind, "content": message["content"]})
+                return message
             return super(CappedSession, self).send(stream, message, ident=ident, buffers=buffers, track=track)
 
         if not self.gate.in_owner:
             self._send_from_child(kind, message["content"])
+            return message
+        if kind in COMMS:
+            self._send_comm(stream, message, ident, buffers)
             return message
         if kind in GATED:
             self._send_gated(message, publish, sum(len(buffer) for buffer in buffers))
@@ -315,6 +323,10 @@ class CappedSession(Session):
         """Send what waited of the cell's output, and return its account; ``last`` when the cell has ended."""
         for stream in self.streams:
             stream.flush()
+        with self.gate.lock:
+            waiting = self.gate.comms.released()
+        for held_message in waiting:
+            held_message.send(held_message.message)
         with self.gate.lock:
             budget = self.gate.budget(parent)
             stream_name, marker, held = budget.release()
@@ -332,6 +344,22 @@ class CappedSession(Session):
     def _send_text(self, name: str, text: str, parent: dict[str, Any]) -> None:
         content = {"name": name, "text": text}
         super().send(self.iopub, "stream", content, parent, ident=f"stream.{name}".encode())
+
+    def _send_comm(self, stream: Any, message: dict[str, Any], ident: Any, buffers: Any) -> None:
+        """Send a comm's message, or let it wait for the next one, if its widget says more than anybody can see."""
+        content = message["content"]
+        if buffers:
+            data = dict(content["data"])
+            with_buffers(data.get("state", data), data.pop("buffer_paths", ()), buffers)
+            message["content"] = {**content, "data": data}
+
+        def send(told: dict[str, Any]) -> object:
+            return super(CappedSession, self).send(stream, told, ident=ident)
+
+        with self.gate.lock:
+            due = self.gate.comms.due(message, _content_size(message["content"]), send)
+        for held in due:
+            held.send(held.message)
 
     def _send_gated(self, message: dict[str, Any], publish: Any, buffer_bytes: int) -> None:
         with self.gate.lock:

@@ -50,7 +50,14 @@ _WITH_VALUE = re.compile(
 
 
 # What data work expects, by the extra of Cellwright's that brings it to its own interpreter.
-_EXTRAS = {"matplotlib": "data", "numpy": "data", "pandas": "data", "duckdb": "sql", "pyarrow": "sql"}
+_EXTRAS = {
+    "ipywidgets": "data",
+    "matplotlib": "data",
+    "numpy": "data",
+    "pandas": "data",
+    "duckdb": "sql",
+    "pyarrow": "sql",
+}
 
 
 class PackageNotInstalled(Exception):

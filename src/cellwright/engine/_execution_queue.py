@@ -31,6 +31,7 @@ from cellwright.engine.records import (
     new_checkpoint_id,
     new_execution_id,
 )
+from cellwright.engine.widgets import SessionWidgets
 from cellwright.engine.workspace import SessionWorkspace, explained
 from cellwright.errors import (
     CellwrightError,
@@ -357,6 +358,7 @@ class HostReports:
         checkpoints: Checkpoints,
         types: TypeChecks,
         questions: Questions,
+        widgets: SessionWidgets,
         *,
         move_before: Callable[[float], Coroutine[Any, Any, None]],
     ) -> None:
@@ -366,15 +368,15 @@ class HostReports:
         self._checkpoints = checkpoints
         self._types = types
         self._questions = questions
+        self._widgets = widgets
         self._move_before = move_before
 
     def take(self, batch: Batch, event: protocol.Event) -> None:
         """Fold one of the host's events into the session."""
+        if self._takes_apart(batch, event):
+            return
         shown = self._is_shown(event.body)
         match event.body:
-            case protocol.NetworkUsed(entry):
-                self._workspace.note_request(batch, entry, event.time)
-                return
             case protocol.Started(execution_id):
                 self._session.runs.started(batch, self._session.record, execution_id, event.time)
                 self._check_types(batch, execution_id)
@@ -382,9 +384,6 @@ class HostReports:
                 self._session.runs.output(
                     batch, self._session.record, execution_id, kind, content, event.time
                 )
-            case protocol.InputRequested() | protocol.InputSettled() as told:
-                self._questions.take(batch, told)
-                return
             case protocol.Finished() as finished:
                 self._finished(batch, finished, event.time)
             case protocol.Checkpointed() as checkpointed:
@@ -397,6 +396,19 @@ class HostReports:
             case protocol.KernelDied() as died:
                 self._died(batch, event.kernel_id, died)
         self._session.touch(shown=shown)
+
+    def _takes_apart(self, batch: Batch, event: protocol.Event) -> bool:
+        """Whether it was an event that changes neither the notebook nor what runs, and is taken in."""
+        match event.body:
+            case protocol.NetworkUsed(entry):
+                self._workspace.note_request(batch, entry, event.time)
+            case protocol.Comm(kind, content):
+                self._widgets.take(event.kernel_id, kind, content)
+            case protocol.InputRequested() | protocol.InputSettled() as told:
+                self._questions.take(batch, told)
+            case _:
+                return False
+        return True
 
     def _died(self, batch: Batch, kernel_id: str, died: protocol.KernelDied) -> None:
         if kernel_id == self._session.record.kernel_id and not died.expected:

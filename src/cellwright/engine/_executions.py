@@ -413,6 +413,14 @@ class Runs:
             self._file.alter(partial(Document.apply, change=change))
             self._file.dirty = True
 
+    def late_output(
+        self, batch: Batch, session: SessionRecord, execution_id: str, told: Mapping[str, Any]
+    ) -> None:
+        """Keep what a widget of an execution put out when somebody used it."""
+        kind, content = told.get("type"), told.get("content")
+        if isinstance(kind, str) and isinstance(content, dict):
+            self._late_output(batch, session, execution_id, {"type": kind, "content": content}, time.time())
+
     def _showing(self, display_id: str | None, *, but: Execution) -> list[Execution]:
         """The executions whose outputs show a display, besides one."""
         if display_id is None:

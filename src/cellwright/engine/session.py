@@ -54,9 +54,10 @@ from cellwright.engine.records import (
     SessionRecord,
     SessionState,
 )
+from cellwright.engine.widgets import SessionWidgets
 from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import UnknownCheckpoint
-from cellwright.notebook import Cell, CellKind, Change, Document
+from cellwright.notebook import Cell, CellKind, Change, Document, NotebookMetadataSet
 from cellwright.notebook.titles import title_of
 from cellwright.sandbox.network_log import NetworkEntry
 from cellwright.sandbox.network_rules import NetworkMode
@@ -84,12 +85,15 @@ class Session:
         self.types = TypeChecks(context, self.notebook, self.workspace)
         self.questions = Questions(context)
         """What its code asks of people, and who might answer."""
+        self.widgets = SessionWidgets(context, self.kernel)
+        """The widgets of its kernel, as pages show them."""
         self.reports = HostReports(
             context,
             self.workspace,
             self.checkpointing,
             self.types,
             self.questions,
+            self.widgets,
             move_before=self.replays.move_before,
         )
         self.sharing: str | None = None
@@ -288,6 +292,8 @@ class Session:
         Raises:
             SaveFailed: the file could not be written; the journal still has everything.
         """
+        if not self.runs.live and (metadata := self.widgets.save_into(self.notebook.current)) is not None:
+            await self.notebook.apply([NotebookMetadataSet(metadata)])
         await self.notebook.save()
 
     def shown_elsewhere(self) -> AbstractContextManager[None]:

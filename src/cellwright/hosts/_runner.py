@@ -24,12 +24,15 @@ import msgspec
 from cellwright.errors import HostError, KernelBusy, KernelError, KernelGone
 from cellwright.hosts import _cell_queue
 from cellwright.hosts._checkpoints import Checkpointing, CheckpointRing
+from cellwright.hosts._comms import COMMS, CommAllowance, comm_of
 from cellwright.hosts._questions import Questions
 from cellwright.hosts._secondary_kernels import SecondaryKernel, SecondaryKernels, exit_message
 from cellwright.hosts._watchdog import Watch
 from cellwright.hosts.protocol import (
+    WIDGETS_REQUEST,
     CheckpointsDropped,
     CheckpointStatus,
+    Comm,
     EventBody,
     Finished,
     HostOptions,
@@ -97,6 +100,7 @@ class KernelRunner:
         self._queue = _cell_queue.Queue()
         self._checkpointing = Checkpointing(kernel, ring, tell=self._tell, in_background=self._in_background)
         self._budgets = Budgets()
+        self._comms = CommAllowance()
         self._started_at: dict[str, float] = {}
         self._timers = Timers(self.handle)
         self.questions = Questions(
@@ -209,7 +213,15 @@ class KernelRunner:
         self._refuse_when_busy()
         self.last_active = time.monotonic()
         kernel = self.kernel if side is None else await self.secondary.have(side, self._tasks)
-        return await kernel.client.request(kind, content, timeout_s=timeout_s)
+        if kind != WIDGETS_REQUEST:
+            return await kernel.client.request(kind, content, timeout_s=timeout_s)
+        # A widget's code changes what a checkpoint that was taken ahead would have.
+        self._checkpointing.sent()
+        try:
+            return await kernel.client.request(kind, content, timeout_s=timeout_s)
+        except TimeoutError:
+            self._in_background(self._interrupt_request, kernel)
+            raise
 
     @property
     def was_stopped(self) -> bool:
@@ -358,6 +370,11 @@ class KernelRunner:
             if kernel is not None:
                 await kernel.interrupt()
 
+    async def _interrupt_request(self, kernel: Kernel) -> None:
+        with contextlib.suppress(TimeoutError, KernelError):
+            if not self.busy:
+                await kernel.interrupt()
+
     @property
     def _running_side(self) -> Side | None:
         return self._queue.running.job.side if self._queue.running is not None else None
@@ -394,6 +411,9 @@ class KernelRunner:
             if (ended := self._budgets.get(message.parent_id)) is not None and b'"idle"' in message.content:
                 ended.dropped_elsewhere = dropped_of(message.metadata)
                 self._went_idle(message.parent_id)
+        elif message.kind in COMMS:
+            if (content := comm_of(message.content)) is not None and self._comms.admit(len(content)):
+                self._tell(Comm(message.kind, content))
         elif message.kind in OUTPUTS and (budget := self._budgets.get(message.parent_id)) is not None:
             kind, content = output_of(message.kind, message.content)
             if kind == "error" and (running := self._queue.running) is not None:

@@ -19,6 +19,7 @@ from cellwright.sandbox.workspace import Workspace
 
 __all__ = [
     "PROTOCOL_VERSION",
+    "WIDGETS_REQUEST",
     "Acknowledge",
     "AddLayers",
     "Ask",
@@ -32,6 +33,7 @@ __all__ = [
     "CheckpointStatus",
     "Checkpointed",
     "CheckpointsDropped",
+    "Comm",
     "DenoKernel",
     "Diagnostic",
     "DropCheckpoint",
@@ -376,6 +378,10 @@ class AnswerInput(Tagged, frozen=True, tag="answer_input"):
         return f"AnswerInput({self.kernel_id!r}, {self.execution_id!r}, {self.number})"
 
 
+WIDGETS_REQUEST = "cellwright_widgets_request"
+"""Asks a kernel for its widgets, or hands one what a page says to it; such a request is interrupted where it takes too long."""
+
+
 class Ask(Tagged, frozen=True, tag="ask"):
     """One shell request outside the queue, such as a completion; refused while a cell runs."""
 
@@ -543,6 +549,14 @@ class Output(Tagged, frozen=True, tag="output"):
     content: bytes
 
 
+class Comm(Tagged, frozen=True, tag="comm"):
+    """What a comm of the main kernel said, thus one of its widgets; it belongs to the kernel and to no execution."""
+
+    kind: str
+    content: bytes
+    """JSON, with bytes as text (see ``cellwright_kernel._widgets``)."""
+
+
 class InputRequested(Tagged, frozen=True, tag="input_requested"):
     """Running code waits for an answer."""
 
@@ -615,6 +629,7 @@ class Expiring(Tagged, frozen=True, tag="expiring"):
 EventBody: TypeAlias = (
     Started
     | Output
+    | Comm
     | InputRequested
     | InputSettled
     | Finished

@@ -36,6 +36,7 @@ from cellwright.web._outputs import Outputs
 from cellwright.web._presence import PRESENCE, presence_html, presence_of, visits
 from cellwright.web._templates import render
 from cellwright.web._toolbar import export_choices
+from cellwright.web._widgets import WIDGETS, is_widget_part, widget_changes, widget_part
 from cellwright.web.panels import branches, environment, files, history, plans
 from cellwright.web.panels.contents import contents
 from cellwright.web.panels.environment import variables
@@ -85,6 +86,8 @@ class Following:
     async def render(self, part: str, upto: int) -> str | None:
         if part == PRESENCE:  # it changes without events, too
             return presence_html(self._engine.presence, self._session)
+        if is_widget_part(part):
+            return widget_part(self._session, part)
         return await self._parts.get(part, upto)
 
     def _missed(self, since: int) -> Change:
@@ -106,7 +109,7 @@ class Following:
         return parts
 
     def _everything(self) -> Iterator[str]:
-        yield from (TITLE, STATUS, STOP, PRESENCE, CELLS)
+        yield from (TITLE, STATUS, STOP, PRESENCE, WIDGETS, CELLS)
         yield from (f"@{panel.name}" for panel in PANELS)
         yield from (cell_part(cell.id) for cell in self._session.cells)
 
@@ -264,7 +267,8 @@ def touched_by(event: Event) -> frozenset[str]:
     else:
         parts |= {STATUS, STOP}
     if STATUS in parts:
-        parts.add(PRESENCE)
+        # The kernel may be another one, and its widgets with it.
+        parts |= {PRESENCE, WIDGETS}
     if "change" in event.data or "renamed" in event.data:
         parts.add(TITLE)
     if event.kind in _ALL or _moves_cells(event):
@@ -578,7 +582,7 @@ async def _live(request: PageRequest) -> Response:
     return LiveResponse(
         request.http,
         follow(request.engine, session),
-        also=[visits(request.engine.presence, session.id)],
+        also=[visits(request.engine.presence, session.id), widget_changes(session)],
         while_open=functools.partial(_being_there, request, session, actor()),
     )
 

@@ -21,6 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 from cellwright.charts.html_embed import interactive
 from cellwright.charts.specguard import check_spec
 from cellwright.charts.themes import theme_config
+from cellwright.engine.widgets import VIEW_MIME, view_of
 from cellwright.errors import ChartError, UnknownCell
 from cellwright.formats.display_data import (
     MAX_PICTURE_BYTES,
@@ -46,12 +47,16 @@ __all__ = [
     "chart_csv",
     "chart_of",
     "choose",
+    "content",
     "digest",
     "ending",
     "folded",
+    "forms_of",
     "framed",
     "placed",
+    "text_content",
     "text_page",
+    "words_html",
 ]
 
 _KEPT_CHARACTERS = 16_000_000
@@ -116,9 +121,9 @@ def _shown(at: str, number: int, output: Mapping[str, Any], chosen: Chosen) -> t
         case "markdown" | "latex" | "json":
             prefix = f"{at.rpartition('/')[2]}-{number}-"
             return "output_words.html", {
-                "body": _words(chosen, content(forms_of(output)[chosen.mime]), prefix)
+                "body": words_html(chosen, content(forms_of(output)[chosen.mime]), prefix)
             }
-        case "table" | "chart":
+        case "table" | "chart" | "widget":
             return "output_loaded.html", {}
         case "unknown":
             return "output_unknown.html", {}
@@ -132,7 +137,7 @@ def _written(template: str, at: str, number: int, output: Mapping[str, Any], **v
     return Markup(made)  # noqa: S704  # a template escapes
 
 
-def _words(chosen: Chosen, text: str, prefix: str) -> Markup:
+def words_html(chosen: Chosen, text: str, prefix: str) -> Markup:
     """A text that means more than its letters, by what makes such texts safe."""
     if chosen.form == "markdown":
         made = ProseWriter(code_html, prefix=prefix, styles="none").html(text, {})
@@ -179,7 +184,7 @@ def placed(output: Mapping[str, Any], places: Mapping[int, int]) -> Mapping[str,
 # what is large.
 
 Form: TypeAlias = Literal[
-    "text", "error", "chart", "table", "frame", "picture", "markdown", "latex", "json", "unknown"
+    "text", "error", "chart", "widget", "table", "frame", "picture", "markdown", "latex", "json", "unknown"
 ]
 
 _WORDS: dict[str, Form] = {
@@ -210,13 +215,13 @@ class Chosen:
 def choose(output: Mapping[str, Any]) -> Chosen | None:
     """How an output is shown; None where there is nothing to show."""
     kind = output.get("output_type")
-    if kind == "stream":
-        return Chosen("text", "stream")
-    if kind == "error":
-        return Chosen("error", "traceback")
+    if kind in ("stream", "error"):
+        return Chosen("text", "stream") if kind == "stream" else Chosen("error", "traceback")
     forms = forms_of(output)
     if not forms:
         return None
+    if view_of(output) is not None:
+        return Chosen("widget", VIEW_MIME)
     html = content(forms.get("text/html"))
     scripted = bool(_SCRIPT.search(html))
     chart = next((mime for mime in forms if VEGA.fullmatch(mime)), None)

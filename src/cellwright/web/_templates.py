@@ -24,7 +24,7 @@ from cellwright.notebook.cells import RunTimes
 from cellwright.notebook.languages import LANGUAGES
 from cellwright.presence import name_of
 
-__all__ = ["ROUTES", "DiffLine", "Sign", "amount", "diff_lines", "moment", "period", "render"]
+__all__ = ["ROUTES", "DiffLine", "Sign", "amount", "diff_lines", "moment", "period", "render", "widgets_url"]
 
 _HERE = Path(__file__).parent / "templates"
 
@@ -67,9 +67,11 @@ _STATIC = Path(__file__).parent / "static"
 _JOINED = frozenset({"page.css", "page.js"})
 
 _BUILT = Path(__file__).parent / "built"
-"""What Deno builds of ``editor``; in a clone that could not fetch its packages it is not there."""
+"""What Deno builds of ``editor`` and ``widgets``; in a clone that could not fetch its packages it is not there."""
 
 _EDITOR = "editor.js"
+
+_WIDGETS = "widgets.js"
 
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
@@ -87,6 +89,11 @@ def asset_url(name: str) -> str:
 def editor_url() -> str:
     """Where the editor lies; empty where it was not built, and the plain one serves."""
     return asset_url(_EDITOR) if _EDITOR in _built() else ""
+
+
+def widgets_url() -> str:
+    """Where the script of widgets' frames lies; empty where it was not built, and their text is shown."""
+    return asset_url(_WIDGETS) if _WIDGETS in _built() else ""
 
 
 @functools.cache
@@ -122,9 +129,11 @@ async def _asset(request: Request) -> Response:
     ):
         return PlainTextResponse("There is no such file", 404)
     kind = _TYPES[Path(name).suffix]
+    # A frame without an origin of its own is somebody else to the browser.
+    headers = _FOREVER | ({"cross-origin-resource-policy": "cross-origin"} if name == _WIDGETS else {})
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(_packed(name), media_type=kind, headers={**_FOREVER, **_PACKED})
-    return Response(_content(name), media_type=kind, headers=_FOREVER)
+        return Response(_packed(name), media_type=kind, headers={**headers, **_PACKED})
+    return Response(_content(name), media_type=kind, headers=headers)
 
 
 @functools.cache

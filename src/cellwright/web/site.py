@@ -22,6 +22,7 @@ from cellwright.web import (
     _toolbar,
     _uploads,
     _verified_notebook,
+    _widgets,
 )
 from cellwright.web.requests import Site
 
@@ -46,6 +47,7 @@ _VIEWS = (
     _chat,
     _debug,
     _verified_notebook,
+    _widgets,
 )
 
 

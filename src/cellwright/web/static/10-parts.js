@@ -7,15 +7,27 @@ const fresher = new WeakMap();
 function place(id, html) {
   const old = document.getElementById(id);
   if (old === null) return;
-  if (html === null) { rescue(old); old.remove(); return; }
+  if (html === null) {
+    rescue(old);
+    old.remove();
+    return;
+  }
   const fresh = made(html).firstElementChild;
-  if (fresh !== null && !isSame(old, fresh) && !sameOrder(old, fresh)) swap(old, fresh);
+  if (fresh !== null && !isSame(old, fresh) && !sameOrder(old, fresh)) {
+    swap(old, fresh);
+  }
 }
 
 function swap(old, fresh) {
-  if (swapAround(old, fresh)) return;
-  if (old.id === "cells") for (const cell of old.children) if (!fresh.querySelector(`#${CSS.escape(cell.id)}`)) rescue(cell);
-  const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  if (swapAround(old, fresh) || swapAroundFrames(old, fresh)) return;
+  if (old.id === "cells") {
+    for (
+      const cell of old.children
+    ) if (!fresh.querySelector(`#${CSS.escape(cell.id)}`)) rescue(cell);
+  }
+  const focused = old.contains(document.activeElement)
+    ? document.activeElement
+    : null;
   keep(old, fresh);
   old.replaceWith(fresh);
   wake(fresh);
@@ -24,7 +36,8 @@ function swap(old, fresh) {
 
 /** Of a cell that somebody writes in all but what is written: an editor that is moved loses its keyboard for a moment. */
 function swapAround(old, fresh) {
-  const writing = old.matches("article.cell") && old.querySelector(":scope > form > .editor[data-editing]");
+  const writing = old.matches("article.cell") &&
+    old.querySelector(":scope > form > .editor[data-editing]");
   const after = writing && fresh.querySelector(`#${CSS.escape(writing.id)}`);
   if (!after) return false;
   const [form, place] = [writing.parentElement, after.parentElement];
@@ -33,7 +46,8 @@ function swapAround(old, fresh) {
   place.replaceWith(place.cloneNode());
   keep(old, fresh);
   for (const { name, value } of fresh.attributes) old.setAttribute(name, value);
-  const parts = [...fresh.childNodes], split = parts.findIndex((part) => part.id === form.id);
+  const parts = [...fresh.childNodes],
+    split = parts.findIndex((part) => part.id === form.id);
   form.setAttribute("action", parts[split].getAttribute("action"));
   for (const part of [...old.childNodes]) if (part !== form) part.remove();
   form.before(...parts.slice(0, split));
@@ -46,7 +60,8 @@ function swapAround(old, fresh) {
 /** Whether a list says only which of its elements are where, and they are there: moving them would load their frames again. */
 function sameOrder(old, fresh) {
   const order = (list) => [...list.children].map((one) => one.id).join();
-  return fresh.querySelector(":scope > [data-same]") !== null && order(old) === order(fresh);
+  return fresh.querySelector(":scope > [data-same]") !== null &&
+    order(old) === order(fresh);
 }
 
 function made(html) {
@@ -58,9 +73,12 @@ function made(html) {
 /** Put parts where they belong; of a name with an @ the panels are loaded again. */
 function show(parts) {
   // First what is where, then how it looks.
-  const entries = Object.entries(parts).sort(([one], [other]) => (other === "cells") - (one === "cells"));
+  const entries = Object.entries(parts).sort(([one], [other]) =>
+    (other === "cells") - (one === "cells")
+  );
   for (const [id, html] of entries) {
-    if (id.startsWith("@")) touch(id.slice(1)); else place(id, html);
+    if (id.startsWith("@")) touch(id.slice(1));
+    else place(id, html);
   }
   renumber();
 }
@@ -73,7 +91,10 @@ function keep(old, fresh) {
   }
   for (const before of all("[data-editing]", old)) {
     const after = fresh.querySelector(`#${CSS.escape(before.id)}`);
-    if (after) { after.replaceWith(before); fresher.set(before, after); }
+    if (after) {
+      after.replaceWith(before);
+      fresher.set(before, after);
+    }
   }
   for (const before of all("details[id]", old)) {
     const after = fresh.querySelector(`details#${CSS.escape(before.id)}`);
@@ -81,18 +102,29 @@ function keep(old, fresh) {
   }
   for (const before of all("[data-load][data-loaded][id]", old)) {
     const after = fresh.querySelector(`#${CSS.escape(before.id)}`);
-    if (after && after.dataset.load === before.dataset.load) after.replaceWith(before);
+    if (after && after.dataset.load === before.dataset.load) {
+      after.replaceWith(before);
+    }
   }
 }
 
 /** What tells a summary, a button or a box from the others beside it. */
-const said = (element) => element.getAttribute("aria-label") ?? [element.name, element.textContent].join();
+const said = (element) =>
+  element.getAttribute("aria-label") ??
+    [element.name, element.textContent].join();
 
 function refocus(fresh, focused) {
   if (focused === null) return;
   // What was carried over lost the focus on its way.
-  if (focused.isConnected) { focused.focus({ preventScroll: true }); return; }
+  if (focused.isConnected) {
+    focused.focus({ preventScroll: true });
+    return;
+  }
   const home = document.getElementById(focused.closest("[id]")?.id) ?? fresh;
-  const same = focused.id ? document.getElementById(focused.id) : all(focused.localName, home).find((one) => said(one) === said(focused));
-  (same?.offsetParent ? same : fresh.closest("[tabindex]") ?? fresh).focus({ preventScroll: true });
+  const same = focused.id
+    ? document.getElementById(focused.id)
+    : all(focused.localName, home).find((one) => said(one) === said(focused));
+  (same?.offsetParent ? same : fresh.closest("[tabindex]") ?? fresh).focus({
+    preventScroll: true,
+  });
 }

@@ -1,0 +1,347 @@
+"""The widgets of one session's kernel: their state as its comms tell it, messages to them, and what is saved of them.
+
+The kernel has the truth. What it says is folded here, so that a page is answered while a cell runs; a kernel that this
+engine has not followed from its beginning is asked for everything when somebody looks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from cellwright.engine._context import SessionContext
+from cellwright.engine.kernel import SessionKernel
+from cellwright.engine.records import Batch
+from cellwright.errors import KernelError, KernelGone
+from cellwright.hosts.protocol import WIDGETS_REQUEST
+from cellwright.notebook import Document, OutputCollector
+
+__all__ = ["VIEW_MIME", "SessionWidgets", "Widgets", "reached", "states_saved", "view_of"]
+
+VIEW_MIME = "application/vnd.jupyter.widget-view+json"
+STATE_MIME = "application/vnd.jupyter.widget-state+json"
+
+_TIMEOUT_S = 60.0
+_MOST_WIDGETS = 5_000
+_MOST_BYTES = 32 << 20
+_KEPT_OUTPUTS = 100
+_KEPT_TEXT = 100_000
+
+_REFERENCE = re.compile(r"IPY_MODEL_([\w-]{1,100})")
+_LINKS = frozenset({"LinkModel", "DirectionalLinkModel"})
+_BUFFER = "cellwright_buffer"
+
+State = dict[str, Any]
+
+
+class SessionWidgets:
+    """The widgets of one session."""
+
+    def __init__(self, session: SessionContext, kernel: SessionKernel) -> None:
+        self._session = session
+        self._kernel = kernel
+        self._of: str | None = None
+        """The kernel whose widgets these are."""
+        self._asked: str | None = None
+        """The kernel that was asked for all of its widgets."""
+        self._widgets = Widgets()
+        self._changed = anyio.Event()
+        self._unsaved = False
+
+    @property
+    def number(self) -> int:
+        """Counts the changes of all widgets."""
+        return self._widgets.number
+
+    @property
+    def kernel_id(self) -> str | None:
+        """The kernel that is alive, if one is."""
+        return self._session.record.kernel_id
+
+    def take(self, kernel_id: str, kind: str, content: bytes) -> None:
+        """Fold what a comm of the kernel said."""
+        self._follow(kernel_id)
+        self._widgets.take(kind, json.loads(content))
+        self._ring()
+
+    def now(self, model: str) -> State | None:
+        """A widget's state as far as it is known; None where it was closed or never was."""
+        return self._widgets.state(model) if self._of == self.kernel_id else None
+
+    async def all(self) -> Mapping[str, State]:
+        """The states of the live kernel's widgets; none where no kernel is alive."""
+        kernel_id = self.kernel_id
+        if kernel_id is None or self._session.record.is_foreign:
+            return {}
+        if self._asked != kernel_id:
+            # One that is busy answers later; what it has said so far is known.
+            with suppress(KernelError, TimeoutError):
+                reply = await self._ask({"want": "state"})
+                self._follow(kernel_id)
+                self._widgets.replace(reply.get("models"))
+                self._asked = kernel_id
+        return self._widgets.states() if self._of == kernel_id else {}
+
+    def kept(self) -> Mapping[str, State]:
+        """The states of widgets as they last were, also of a kernel that is gone, and as the notebook has them."""
+        return {**states_saved(self._session.file.document.metadata), **self._widgets.states()}
+
+    async def changes(self, since: int) -> tuple[int, frozenset[str]]:
+        """Wait until a widget has changed after this number; the number now, and which."""
+        while self._widgets.number == since:
+            await self._changed.wait()
+        return self._widgets.number, self._widgets.changed_since(since)
+
+    async def send(self, model: str, data: Mapping[str, Any], *, cell_id: str) -> None:
+        """Hand a widget what a page says to it; what its code puts out is told as late outputs of a cell.
+
+        Raises:
+            KernelBusy: a cell is running.
+            KernelGone: no kernel has the widget.
+            KernelError: the widget's code did not end in time, and was interrupted.
+        """
+        if self.kernel_id is None:
+            raise KernelGone("The kernel that has this widget is gone", hint="Run the cell again")
+        reply = await self._ask({"want": "message", "model": model, "data": dict(data)})
+        self._unsaved = True
+        self._session.touch()
+        execution = self._session.runs.newest(cell_id)
+        outputs = reply.get("outputs")
+        if execution is None or not isinstance(outputs, list):
+            return
+        batch = Batch()
+        for one in outputs:
+            self._session.runs.late_output(batch, self._session.record, execution.id, one)
+        await self._session.services.recorder.commit(batch)
+
+    def save_into(self, document: Document) -> State | None:
+        """The notebook's metadata with the state of the widgets that its outputs show, where that is not in it already."""
+        if not self._unsaved:
+            return None
+        self._unsaved = False
+        views = [view for cell in document.cells for output in cell.outputs if (view := view_of(output))]
+        states = self._widgets.states()
+        shown = {model: states[model] for model in reached(states, views)}
+        if not shown:
+            return None
+        section = {STATE_MIME: saved_state(shown)}
+        return (
+            None if document.metadata.get("widgets") == section else {**document.metadata, "widgets": section}
+        )
+
+    def _follow(self, kernel_id: str) -> None:
+        if self._of != kernel_id:
+            self._of, self._asked = kernel_id, None
+            self._widgets.replace({})
+
+    def _ring(self) -> None:
+        self._unsaved = True
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def _ask(self, content: dict[str, Any]) -> dict[str, Any]:
+        reply = await self._kernel.ask(WIDGETS_REQUEST, content, timeout_s=_TIMEOUT_S)
+        if reply.get("status") != "ok":
+            raise KernelGone(f"The widget did not answer: {reply.get('evalue')}", hint="Run the cell again")
+        return reply
+
+
+# What comms say, folded. Pure.
+
+
+@dataclass(slots=True)
+class _Widget:
+    state: State
+    number: int
+    size: int = 0
+    outputs: OutputCollector | None = None
+    """Of one that takes outputs, since it last told all of them."""
+
+
+@dataclass(slots=True)
+class Widgets:
+    """The widgets of one kernel."""
+
+    number: int = 0
+    _held: dict[str, _Widget] = field(default_factory=dict)
+    _closed: dict[str, int] = field(default_factory=dict)
+    _size: int = 0
+
+    def take(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Take in one message; one that makes no sense is passed over, as code can say anything."""
+        model, data = content.get("comm_id"), content.get("data")
+        if not isinstance(model, str):
+            return
+        if kind == "comm_close":
+            self._close(model)
+        elif isinstance(data, Mapping):
+            state = data.get("state")
+            if kind == "comm_open" and content.get("target_name") == "jupyter.widget":
+                self._put(model, state)
+            elif model in self._held and data.get("method") == "cellwright_output":
+                self._add_output(model, data)
+            elif model in self._held and data.get("method") in ("update", "echo_update"):
+                before = self._held[model].state
+                self._put(model, {**before, **state} if isinstance(state, Mapping) else None)
+
+    def replace(self, models: Any) -> None:
+        """Take these for all that there are."""
+        for model in list(self._held):
+            self._close(model)
+        for model, state in models.items() if isinstance(models, Mapping) else ():
+            self._put(model, state)
+
+    def state(self, model: str) -> State | None:
+        held = self._held.get(model)
+        return dict(held.state) if held is not None else None
+
+    def states(self) -> dict[str, State]:
+        return {model: held.state for model, held in self._held.items()}
+
+    def changed_since(self, number: int) -> frozenset[str]:
+        """The widgets that are not as they were at that number, or no longer there."""
+        changed = {model for model, held in self._held.items() if held.number > number}
+        return frozenset(changed | {model for model, at in self._closed.items() if at > number})
+
+    def _put(self, model: str, state: Any) -> None:
+        if not isinstance(state, Mapping) or (model not in self._held and len(self._held) >= _MOST_WIDGETS):
+            return
+        size = len(json.dumps(state, default=str))
+        before = self._held.get(model)
+        if self._size + size - (before.size if before is not None else 0) > _MOST_BYTES:
+            return
+        self._size += size - (before.size if before is not None else 0)
+        self.number += 1
+        outputs = (
+            before.outputs
+            if before is not None and before.state.get("outputs") is state.get("outputs")
+            else None
+        )
+        self._held[model] = _Widget(dict(state), self.number, size, outputs)
+        self._closed.pop(model, None)
+
+    def _close(self, model: str) -> None:
+        held = self._held.pop(model, None)
+        if held is not None:
+            self.number += 1
+            self._size -= held.size
+            self._closed[model] = self.number
+            while len(self._closed) > _MOST_WIDGETS:
+                del self._closed[next(iter(self._closed))]
+
+    def _add_output(self, model: str, data: Mapping[str, Any]) -> None:
+        held, content = self._held[model], data.get("content")
+        if not isinstance(content, Mapping):
+            return
+        collector = held.outputs
+        if collector is None:
+            collector = OutputCollector()
+            for output in held.state.get("outputs") or ():
+                if isinstance(output, Mapping):
+                    collector.add(str(output.get("output_type")), output)
+        collector.add(str(data.get("type")), content)
+        outputs = [_tail(output) for output in collector.outputs[-_KEPT_OUTPUTS:]]
+        state = {**held.state, "outputs": outputs}
+        self._put(model, state)
+        self._held[model].outputs = collector if outputs == collector.outputs else None
+
+
+def _tail(output: dict[str, Any]) -> dict[str, Any]:
+    text = output.get("text")
+    return (
+        {**output, "text": text[-_KEPT_TEXT:]} if isinstance(text, str) and len(text) > _KEPT_TEXT else output
+    )
+
+
+def view_of(output: Mapping[str, Any]) -> str | None:
+    """The model of the widget that an output shows."""
+    data = output.get("data")
+    view = data.get(VIEW_MIME) if isinstance(data, Mapping) else None
+    model = view.get("model_id") if isinstance(view, Mapping) else None
+    return model if isinstance(model, str) else None
+
+
+def reached(states: Mapping[str, State], views: Iterable[str]) -> frozenset[str]:
+    """The widgets that are needed to show some: those that they refer to, and the links between all of them."""
+    found: set[str] = set()
+    links = {
+        model: set(_references(state))
+        for model, state in states.items()
+        if state.get("_model_name") in _LINKS
+    }
+    waiting = list(views)
+    while waiting:
+        model = waiting.pop()
+        if model in found or model not in states:
+            continue
+        found.add(model)
+        waiting += _references(states[model])
+        waiting += [link for link, ends in links.items() if ends & found and link not in found]
+    return frozenset(found)
+
+
+def _references(state: Mapping[str, Any]) -> Iterator[str]:
+    for found in _REFERENCE.finditer(json.dumps(state, default=str)):
+        yield found[1]
+    for output in state.get("outputs") or () if isinstance(state.get("outputs"), list) else ():
+        if isinstance(output, Mapping) and (view := view_of(output)) is not None:
+            yield view
+
+
+def saved_state(states: Mapping[str, State]) -> dict[str, Any]:
+    """States as notebooks keep them, which other programs read, too."""
+    return {
+        "version_major": 2,
+        "version_minor": 0,
+        "state": {model: _saved(states[model]) for model in sorted(states)},
+    }
+
+
+def _saved(state: State) -> dict[str, Any]:
+    buffers: list[dict[str, Any]] = []
+    about = {name: state.get(f"_{name}") for name in ("model_name", "model_module", "model_module_version")}
+    bare = _without_buffers(state, [], buffers.append)
+    return {**about, "state": bare, **({"buffers": buffers} if buffers else {})}
+
+
+def _without_buffers(value: Any, path: list[Any], take: Callable[[dict[str, Any]], None]) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {_BUFFER}:
+            take({"encoding": "base64", "path": path, "data": value[_BUFFER]})
+            return None
+        parts = {name: _without_buffers(part, [*path, name], take) for name, part in value.items()}
+        return {name: part for name, part in parts.items() if part is not None or value[name] is None}
+    if isinstance(value, list):
+        return [_without_buffers(part, [*path, number], take) for number, part in enumerate(value)]
+    return value
+
+
+def states_saved(metadata: Mapping[str, Any]) -> dict[str, State]:
+    """The states that a notebook keeps, by whoever wrote it, as they are live."""
+    section = metadata.get("widgets")
+    held = section.get(STATE_MIME) if isinstance(section, Mapping) else None
+    models = held.get("state") if isinstance(held, Mapping) else None
+    if not isinstance(models, Mapping):
+        return {}
+    return {model: _as_live(saved) for model, saved in models.items() if isinstance(saved, Mapping)}
+
+
+def _as_live(saved: Mapping[str, Any]) -> State:
+    kept = saved.get("state")
+    state: State = json.loads(json.dumps(kept)) if isinstance(kept, Mapping) else {}
+    for name in ("model_name", "model_module", "model_module_version"):
+        state[f"_{name}"] = saved.get(name)
+    for buffer in saved.get("buffers") or ():
+        with suppress(TypeError, KeyError, IndexError, AttributeError):
+            place: Any = state
+            *way, last = buffer["path"]
+            for step in way:
+                place = place[step]
+            place[last] = {_BUFFER: buffer["data"]}
+    return state
