@@ -7,8 +7,7 @@ engine has not followed from its beginning is asked for everything when somebody
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,23 +20,15 @@ from cellwright.engine.records import Batch
 from cellwright.errors import KernelError, KernelGone
 from cellwright.hosts.protocol import WIDGETS_REQUEST
 from cellwright.notebook import Document, OutputCollector
+from cellwright.notebook.widgets import STATE_MIME, State, reached, saved_state, states_saved, view_of
 
-__all__ = ["VIEW_MIME", "SessionWidgets", "Widgets", "reached", "states_saved", "view_of"]
-
-VIEW_MIME = "application/vnd.jupyter.widget-view+json"
-STATE_MIME = "application/vnd.jupyter.widget-state+json"
+__all__ = ["SessionWidgets", "Widgets"]
 
 _TIMEOUT_S = 60.0
 _MOST_WIDGETS = 5_000
 _MOST_BYTES = 32 << 20
 _KEPT_OUTPUTS = 100
 _KEPT_TEXT = 100_000
-
-_REFERENCE = re.compile(r"IPY_MODEL_([\w-]{1,100})")
-_LINKS = frozenset({"LinkModel", "DirectionalLinkModel"})
-_BUFFER = "cellwright_buffer"
-
-State = dict[str, Any]
 
 
 class SessionWidgets:
@@ -77,9 +68,9 @@ class SessionWidgets:
     async def all(self) -> Mapping[str, State]:
         """The states of the live kernel's widgets; none where no kernel is alive."""
         kernel_id = self.kernel_id
-        if kernel_id is None or self._session.record.is_foreign:
+        if kernel_id is None:
             return {}
-        if self._asked != kernel_id:
+        if self._asked != kernel_id and self._kernel.runs_python:
             # One that is busy answers later; what it has said so far is known.
             with suppress(KernelError, TimeoutError):
                 reply = await self._ask({"want": "state"})
@@ -113,7 +104,7 @@ class SessionWidgets:
         self._session.touch()
         execution = self._session.runs.newest(cell_id)
         outputs = reply.get("outputs")
-        if execution is None or not isinstance(outputs, list):
+        if execution is None or not isinstance(outputs, list) or not outputs:
             return
         batch = Batch()
         for one in outputs:
@@ -257,91 +248,3 @@ def _tail(output: dict[str, Any]) -> dict[str, Any]:
     return (
         {**output, "text": text[-_KEPT_TEXT:]} if isinstance(text, str) and len(text) > _KEPT_TEXT else output
     )
-
-
-def view_of(output: Mapping[str, Any]) -> str | None:
-    """The model of the widget that an output shows."""
-    data = output.get("data")
-    view = data.get(VIEW_MIME) if isinstance(data, Mapping) else None
-    model = view.get("model_id") if isinstance(view, Mapping) else None
-    return model if isinstance(model, str) else None
-
-
-def reached(states: Mapping[str, State], views: Iterable[str]) -> frozenset[str]:
-    """The widgets that are needed to show some: those that they refer to, and the links between all of them."""
-    found: set[str] = set()
-    links = {
-        model: set(_references(state))
-        for model, state in states.items()
-        if state.get("_model_name") in _LINKS
-    }
-    waiting = list(views)
-    while waiting:
-        model = waiting.pop()
-        if model in found or model not in states:
-            continue
-        found.add(model)
-        waiting += _references(states[model])
-        waiting += [link for link, ends in links.items() if ends & found and link not in found]
-    return frozenset(found)
-
-
-def _references(state: Mapping[str, Any]) -> Iterator[str]:
-    for found in _REFERENCE.finditer(json.dumps(state, default=str)):
-        yield found[1]
-    for output in state.get("outputs") or () if isinstance(state.get("outputs"), list) else ():
-        if isinstance(output, Mapping) and (view := view_of(output)) is not None:
-            yield view
-
-
-def saved_state(states: Mapping[str, State]) -> dict[str, Any]:
-    """States as notebooks keep them, which other programs read, too."""
-    return {
-        "version_major": 2,
-        "version_minor": 0,
-        "state": {model: _saved(states[model]) for model in sorted(states)},
-    }
-
-
-def _saved(state: State) -> dict[str, Any]:
-    buffers: list[dict[str, Any]] = []
-    about = {name: state.get(f"_{name}") for name in ("model_name", "model_module", "model_module_version")}
-    bare = _without_buffers(state, [], buffers.append)
-    return {**about, "state": bare, **({"buffers": buffers} if buffers else {})}
-
-
-def _without_buffers(value: Any, path: list[Any], take: Callable[[dict[str, Any]], None]) -> Any:
-    if isinstance(value, dict):
-        if set(value) == {_BUFFER}:
-            take({"encoding": "base64", "path": path, "data": value[_BUFFER]})
-            return None
-        parts = {name: _without_buffers(part, [*path, name], take) for name, part in value.items()}
-        return {name: part for name, part in parts.items() if part is not None or value[name] is None}
-    if isinstance(value, list):
-        return [_without_buffers(part, [*path, number], take) for number, part in enumerate(value)]
-    return value
-
-
-def states_saved(metadata: Mapping[str, Any]) -> dict[str, State]:
-    """The states that a notebook keeps, by whoever wrote it, as they are live."""
-    section = metadata.get("widgets")
-    held = section.get(STATE_MIME) if isinstance(section, Mapping) else None
-    models = held.get("state") if isinstance(held, Mapping) else None
-    if not isinstance(models, Mapping):
-        return {}
-    return {model: _as_live(saved) for model, saved in models.items() if isinstance(saved, Mapping)}
-
-
-def _as_live(saved: Mapping[str, Any]) -> State:
-    kept = saved.get("state")
-    state: State = json.loads(json.dumps(kept)) if isinstance(kept, Mapping) else {}
-    for name in ("model_name", "model_module", "model_module_version"):
-        state[f"_{name}"] = saved.get(name)
-    for buffer in saved.get("buffers") or ():
-        with suppress(TypeError, KeyError, IndexError, AttributeError):
-            place: Any = state
-            *way, last = buffer["path"]
-            for step in way:
-                place = place[step]
-            place[last] = {_BUFFER: buffer["data"]}
-    return state

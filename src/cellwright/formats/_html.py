@@ -12,7 +12,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -42,6 +42,7 @@ from cellwright.formats.prose import Heading, ProseWriter, bare_latex, formula_h
 from cellwright.formats.sanitize import Clean, clean_fragment
 from cellwright.notebook import Cell, Document
 from cellwright.notebook.languages import notebook_language
+from cellwright.notebook.widgets import with_widgets_as_text
 
 __all__ = ["Page", "to_html", "write_html"]
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -67,7 +68,7 @@ def to_html(document: Document, *, name: str, include_outputs: bool = True) -> P
     Raises:
         ImportError: a library of the extra ``export`` is not installed.
     """
-    writer = _CellWriter(notebook_language(document), include_outputs=include_outputs)
+    writer = _CellWriter(notebook_language(document), document.metadata, include_outputs=include_outputs)
     cells = [
         writer.cell(cell, record.fields.get("attachments"), place)
         for place, (cell, record) in enumerate(zip(document.cells, document.records, strict=True), 1)
@@ -139,8 +140,9 @@ def _exporter() -> tuple[Any, Any]:
 class _CellWriter:
     """Cells as the template gets them: sound whatever the file held, with their HTML beside them."""
 
-    def __init__(self, language: str, *, include_outputs: bool) -> None:
+    def __init__(self, language: str, metadata: Mapping[str, Any], *, include_outputs: bool) -> None:
         self.language = language
+        self._metadata = metadata
         self.prose = ProseWriter(code_html)
         self.exhibits = ExhibitWriter(self.prose)
         self._include_outputs = include_outputs
@@ -157,7 +159,9 @@ class _CellWriter:
             return _node(cell.kind, place, {"anchor": anchor, "html": html})
         standing = cell_standing(cell, self.language)
         called = f"Cell [{cell.execution_count}]" if cell.execution_count else f"Cell {place}"
-        outputs = exhibits_of(cell.outputs) if self._include_outputs else []
+        outputs = (
+            exhibits_of(with_widgets_as_text(cell.outputs, self._metadata)) if self._include_outputs else []
+        )
         about = {
             "anchor": anchor,
             "html": code_html(sound(cell.source), standing.language),

@@ -44,6 +44,7 @@ from cellwright.notebook.languages import (
     notebook_language,
 )
 from cellwright.notebook.outputs import clean, names_only_itself
+from cellwright.notebook.widgets import with_widgets_as_text
 
 __all__ = ["kept_metadata", "read_markdown", "write_markdown"]
 _VERSION = 1
@@ -59,7 +60,9 @@ def write_markdown(document: Document, writing: Writing) -> Written:
     shown: dict[str, str] = {}
     for number, cell in enumerate(document.cells, 1):
         gallery.begin(number)
-        shown[cell.id] = "\n\n".join(blocks_of(cell.outputs, gallery.place))
+        shown[cell.id] = "\n\n".join(
+            blocks_of(with_widgets_as_text(cell.outputs, document.metadata), gallery.place)
+        )
     word = choose_word([*(cell.source for cell in document.cells), *shown.values()])
     parts = [head_line(_head(document, writing.name, word))]
     for cell in document.cells:

@@ -36,6 +36,7 @@ from cellwright.formats.model import Writing, Written
 from cellwright.formats.prose import bare_latex
 from cellwright.notebook import Cell, Document
 from cellwright.notebook.languages import notebook_language
+from cellwright.notebook.widgets import with_widgets_as_text
 
 __all__ = ["Pdf", "missing_glyphs", "to_pdf", "write_pdf"]
 _TEMPLATE = Path(__file__).parent / "templates" / "notebook.typ"
@@ -174,7 +175,9 @@ def set_book(document: Document, *, name: str, include_outputs: bool) -> Book:
             blocks += [{"t": "code", "v": sound(cell.source)[:_CODE_CHARACTERS], "lang": None}]
         else:
             called = f"Cell [{cell.execution_count}]" if cell.execution_count else f"Cell {place}"
-            shown = exhibits_of(cell.outputs) if include_outputs else []
+            shown = (
+                exhibits_of(with_widgets_as_text(cell.outputs, document.metadata)) if include_outputs else []
+            )
             nodes = [node for one in shown for node in outputs.nodes(one, cell=called)]
             blocks += _input(cell, cell_standing(cell, language), outputs.notices, sticky=bool(nodes))
             blocks += nodes

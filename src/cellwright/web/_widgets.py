@@ -14,11 +14,11 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
 from cellwright.engine import Session
-from cellwright.engine.widgets import reached, view_of
 from cellwright.errors import KernelBusy, UnknownCell
 from cellwright.formats.display_data import PICTURES, SVG, picture_bytes, svg_text
 from cellwright.formats.highlight import ansi_html
 from cellwright.formats.sanitize import clean_fragment
+from cellwright.notebook.widgets import reached, view_of
 from cellwright.web._live import Change
 from cellwright.web._outputs import choose, content, forms_of, text_content, words_html
 from cellwright.web._templates import render, widgets_url

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from cellwright import Engine
-from cellwright.engine.widgets import reached, states_saved, view_of
 from cellwright.errors import KernelBusy, KernelGone
+from cellwright.notebook.widgets import reached, states_saved, view_of, with_widgets_as_text
 from tests.kernel.engine.conftest import OpenEngine
 from tests.waiting import fail_after, until
 
@@ -70,6 +70,9 @@ async def test_widgets_are_known_used_and_saved(engine: Engine) -> None:
         image = saved["widgets"]["application/vnd.jupyter.widget-state+json"]["state"][shown["ImageModel"]]
         assert image["buffers"] == [{"encoding": "base64", "path": ["value"], "data": "R0lGODlh"}]
         assert "value" not in image["state"]
+        # Who can only read has the values in a widget's place.
+        [shown, taken] = with_widgets_as_text(ran.outputs, saved)
+        assert (shown["data"]["text/plain"], taken["text"]) == ("size: 7", "now 7\n")
 
 
 async def test_widgets_are_seen_while_a_cell_runs_and_gone_with_their_kernel(engine: Engine) -> None:
