@@ -34,7 +34,7 @@ async def _form(request: PageRequest) -> Response:
 
 
 async def _create(request: PageRequest) -> Response:
-    """Make a notebook, with a template's cells below its title."""
+    """Make a notebook, with a template's cells below its title, or an empty cell to type into."""
     engine, form = request.engine, await request.form()
     template = TEMPLATES.get(form.get("template", ""))
     language = template.language if template is not None else form.get("language") or None
@@ -42,6 +42,8 @@ async def _create(request: PageRequest) -> Response:
     session = await engine.create(name, language=language, mode=_MODE, host=form.get("host") or None)
     if template is not None:
         await session.apply(template_changes(session.document, template, max_cells=engine.settings.max_cells))
+    else:
+        await session.add_cell("")
     return _opened(request, session)
 
 

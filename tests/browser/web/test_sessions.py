@@ -116,7 +116,11 @@ def test_a_person_begins_with_a_template_and_brings_notebooks_and_data(
     looker: Looker, served: Served, tmp_path: Path
 ) -> None:
     page = looker.go("/")
-    page.get_by_text("New notebook", exact=True).click()
+    page.locator("summary", has_text="New notebook").click()
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator("article.cell.code")).to_have_count(1)  # to type into, with nothing else clicked
+    looker.go("/")
+    page.locator("summary", has_text="New notebook").click()
     page.get_by_label("Name", exact=True).fill("Sales of spring")
     page.get_by_label("Begin with").select_option("report")
     page.get_by_role("button", name="Create").click()

@@ -9,17 +9,30 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self, cast
 from urllib.parse import urlsplit
 
-from tests.support.clients.wires import WIRES, Answer, Invoke, Json, Say, Seen, Wire
+from tests.support.clients.wires import (
+    SERVER_NAME,
+    TOOL_SEARCH,
+    WIRES,
+    Answer,
+    Invoke,
+    Json,
+    Say,
+    Seen,
+    ToolName,
+    Wire,
+)
 
 __all__ = ["Call", "Request", "Say", "ScriptedModel", "Seen"]
 
 Arguments = Callable[[Sequence[Seen]], Mapping[str, Any]]
+MAX_SEARCHES = 50
 ASIDE = Say("nothing to add")
 """The answer to what a client asks its model beside the conversation: a title, a summary, who speaks next."""
 
@@ -58,6 +71,7 @@ class ScriptedModel:
     """What a client wanted from other machines: refused."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _server: _Server | None = None
+    _searches: int = 0
 
     @property
     def url(self) -> str:
@@ -105,11 +119,20 @@ class ScriptedModel:
             case Call(tool) as call:
                 name = next((name for name in offered if name.means(tool)), None)
                 if name is None:
-                    return self._give_up(f"{tool} is not offered among {[name.name for name in offered]}")
+                    lacking = f"{tool} is not offered among {[name.name for name in offered]}"
+                    return self._search(offered, tool) or self._give_up(lacking)
                 try:
                     return Invoke(name, call.resolve(seen))
                 except Exception as error:  # noqa: BLE001  # boundary: the script's own code, reported to the test
                     return self._give_up(f"The arguments of {tool} were not found: {error!r} in {seen[-1:]}")
+
+    def _search(self, offered: Sequence[ToolName], tool: str) -> Invoke | None:
+        """Look for a tool where the client has its models do so, again while its server is being connected."""
+        search = next((name for name in offered if name.name == TOOL_SEARCH), None)
+        self._searches += 1
+        if search is None or self._searches > MAX_SEARCHES:
+            return None
+        return Invoke(search, {"query": f"select:mcp__{SERVER_NAME}__{tool}", "max_results": 5})
 
     def _give_up(self, problem: str) -> Say:
         self.problems.append(problem)
@@ -163,4 +186,5 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self, target: str) -> None:
         self._model.refuse(target)
         self.close_connection = True
-        self.send_error(403, "This model's clients stay on this machine")
+        with suppress(ConnectionError):  # it may not wait for the answer
+            self.send_error(403, "This model's clients stay on this machine")

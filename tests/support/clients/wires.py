@@ -16,6 +16,9 @@ from typing import Any, Protocol
 SERVER_NAME = "cellwright"
 """The name that every client registers the MCP server under: it becomes a part of the tools' names."""
 
+TOOL_SEARCH = "ToolSearch"
+"""Claude Code's own tool, by which a model finds those of servers: no step of a script."""
+
 Json = Mapping[str, Any]
 
 
@@ -99,8 +102,10 @@ class Anthropic:
         return [ToolName(tool["name"]) for tool in body.get("tools", ())]
 
     def results(self, body: Json) -> list[Seen]:
-        blocks = (block for message in body["messages"] for block in _blocks(message["content"]))
-        return [self._seen(block) for block in blocks if block["type"] == "tool_result"]
+        blocks = [block for message in body["messages"] for block in _blocks(message["content"])]
+        searches = {block["id"] for block in blocks if block.get("name") == TOOL_SEARCH}
+        results = (block for block in blocks if block["type"] == "tool_result")
+        return [self._seen(block) for block in results if block["tool_use_id"] not in searches]
 
     def answer(self, path: str, body: Json, step: Say | Invoke) -> Answer:
         del path
