@@ -18,6 +18,7 @@ from cellwright.cli._flags import OnError, OnErrorOption
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._notebooks import SessionArgument
 from cellwright.cli._replays import replay_all
+from cellwright.cli._session_names import session_opened
 from cellwright.cli._terminal import (
     ALL_TOKENS,
     TURN_MS,
@@ -76,12 +77,13 @@ def execute(
     if timeout is not None:
         target["timeout"] = max(1, round(timeout * 1_000))
 
-    was_lost = _deal_with_lost_state(session, replay)
+    named, was_lost = session, _deal_with_lost_state(session, replay)
 
     async def run(caller: Caller) -> dict[str, Any]:
         # Whoever interrupts means the cell, so its id is awaited even then.
         with anyio.CancelScope(shield=True):
-            found = await caller.data(tool, session_id=session, **target, response_format="json", wait=0)
+            opened = await session_opened(caller, named)
+            found = await caller.data(tool, session_id=opened, **target, response_format="json", wait=0)
         return found if detach else await _finished(caller, found)
 
     found = call_daemon(run, asks=not detach)
@@ -129,7 +131,8 @@ class _LostState:
 
 async def _lost_state(caller: Caller, session: str) -> _LostState | None:
     """What a suspended session has lost; None for one that has a kernel, or has lost nothing."""
-    found = await caller.facts("execution_list", session_id=session, limit=1)
+    opened = await session_opened(caller, session)
+    found = await caller.facts("execution_list", session_id=opened, limit=1)
     steps = found.get("replayable", 0)
     return _LostState(found["session_id"], steps) if steps else None
 

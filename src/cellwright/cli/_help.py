@@ -217,6 +217,9 @@ def _print(lines: Iterator[str] | Sequence[str]) -> int:
     return _OK
 
 
+_REMOVALS = frozenset({"uninstall", "remove"})
+
+
 def _refuse(arguments: Sequence[str]) -> int:
     """Say that there is no such command, and which is like it."""
     from difflib import get_close_matches  # for mistakes alone
@@ -227,6 +230,8 @@ def _refuse(arguments: Sequence[str]) -> int:
     alike = get_close_matches(named, known, n=3) or [name for name in COMMANDS if name.split()[-1] == named]
     near = dict.fromkeys(OLD_NAMES.get(name, name) for name in alike)
     meant = f"Did you mean {' or '.join(f'`cellwright {name}`' for name in near)}? " if near else ""
+    if named in _REMOVALS:
+        meant = "`cellwright install CLIENT --remove` takes it out of a client, `uv tool uninstall cellwright` (or pip) removes it; "
     kind = "option" if named.startswith("-") else "command"
     sys.stderr.write(
         f"error: There is no {kind} `{named}`\nhint: {meant}`cellwright help --all` lists every command\n"

@@ -48,7 +48,7 @@ class Launch:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-Merge: TypeAlias = Callable[[str, Launch], str]
+Merge: TypeAlias = Callable[[str, Launch | None], str]
 
 Place: TypeAlias = Callable[[Path, Mapping[str, str]], Path]
 
@@ -65,9 +65,11 @@ class ClientKind:
 
 
 def merge_json(key: str, *, typed: bool) -> Merge:
-    """Put our entry into an object of servers, in a JSON file."""
+    """Put our entry into an object of servers, in a JSON file; without a launch take it out."""
 
-    def merge(text: str, launch: Launch) -> str:
+    def merge(text: str, launch: Launch | None) -> str:
+        if launch is None:
+            return _with_entry(text, key, None)
         entry: dict[str, Any] = {"type": "stdio"} if typed else {}
         entry |= {"command": launch.command, "args": list(launch.arguments)}
         if launch.environment:
@@ -77,14 +79,13 @@ def merge_json(key: str, *, typed: bool) -> Merge:
     return merge
 
 
-def merge_toml(text: str, launch: Launch) -> str:
-    """Put our table into Codex's TOML, leaving every other line as it is."""
+def merge_toml(text: str, launch: Launch | None) -> str:
+    """Put our table into Codex's TOML, or take it out, leaving every other line as it is."""
     before = _parsed_toml(text)
-    block = _toml_block(launch)
     if NAME in before.get("mcp_servers", {}):
         text = _without_ours(text)
     separator = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
-    merged = f"{text}{separator}{block}"
+    merged = text if launch is None else f"{text}{separator}{_toml_block(launch)}"
     after = _parsed_toml(merged)
     for config in (before, after):
         config.get("mcp_servers", {}).pop(NAME, None)
@@ -95,7 +96,7 @@ def merge_toml(text: str, launch: Launch) -> str:
     return merged
 
 
-def _with_entry(text: str, key: str, entry: dict[str, Any]) -> str:
+def _with_entry(text: str, key: str, entry: dict[str, Any] | None) -> str:
     try:
         config = json.loads(text) if text.strip() else {}
     except ValueError as error:
@@ -104,7 +105,10 @@ def _with_entry(text: str, key: str, entry: dict[str, Any]) -> str:
     if not isinstance(servers, dict):
         raise CannotMerge(f"Its {key!r} is not an object")
     known = servers.get(NAME)
-    servers[NAME] = {**known, **entry} if isinstance(known, dict) else entry
+    if entry is not None:
+        servers[NAME] = {**known, **entry} if isinstance(known, dict) else entry
+    elif servers.pop(NAME, None) is None:
+        return text
     found = _INDENT.match(text)
     indent: str | int = found[1] if found else 2
     return json.dumps(config, indent=indent, ensure_ascii=False) + "\n"
@@ -236,6 +240,7 @@ def install(
         str | None, typer.Option(help="Only these sets of tools, separated by commas.")
     ] = None,
     just_print: Annotated[bool, typer.Option("--print", help="Show it and change nothing.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the entry out again.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Register Cellwright with an MCP client. Nothing else in its settings is touched."""
@@ -244,9 +249,7 @@ def install(
         if project and kind.in_project is None:
             raise NotInstalled(f"{kind.title} has no settings for one directory", hint="Leave --project out")
         path = Path.cwd() / (kind.in_project or "") if project else kind.place(Path.home(), os.environ)
-        launch = Launch(
-            str(_executable(install=not just_print)), _arguments(dialect, toolset), _environment()
-        )
+        launch = None if remove else _launch(dialect, toolset, install=not just_print)
         if just_print:
             text = kind.merge("", launch)
             typer.echo(json.dumps({"path": str(path), "content": text}) if as_json else text, nl=as_json)
@@ -267,20 +270,28 @@ def install(
         return
     typer.echo(path)
     saved = f"; the file as it was: {backup}" if backup else ""
-    typer.echo(
-        f"{kind.title} {'knows' if changed else 'already knew'} Cellwright{saved}; {kind.afterwards}",
-        err=True,
+    knows = (
+        ("no longer knows" if changed else "did not know")
+        if remove
+        else "knows"
+        if changed
+        else "already knew"
     )
+    afterwards = "" if remove else f"; {kind.afterwards}"
+    typer.echo(f"{kind.title} {knows} Cellwright{saved}{afterwards}", err=True)
 
 
-def _change(path: Path, merge: object, launch: Launch) -> tuple[Path | None, bool]:
+def _launch(dialect: str | None, toolset: str | None, *, install: bool) -> Launch:
+    return Launch(str(_executable(install=install)), _arguments(dialect, toolset), _environment())
+
+
+def _change(path: Path, merge: Merge, launch: Launch | None) -> tuple[Path | None, bool]:
     """Change a file as a whole or not at all; the copy of the old one, and whether there was anything to change."""
-    assert callable(merge)
     path = path.resolve()  # a link to a file kept elsewhere stays a link
     try:
         before = path.read_text(encoding="utf-8") if path.exists() else ""
-        merged: str = merge(before, launch)
-        if before and _same(before, merged):
+        merged = merge(before, launch) if before or launch is not None else before
+        if (before or launch is None) and _same(before, merged):
             return None, False
         path.parent.mkdir(parents=True, exist_ok=True)
         backup = None

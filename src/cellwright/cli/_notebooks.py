@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.cli._mcp_client import Caller, call_daemon
+from cellwright.cli._session_names import NotebookArgument, session_opened
 from cellwright.cli._terminal import ALL_TOKENS, AsJson, in_commands, note, show_data, table
 
 __all__ = [
@@ -70,7 +71,7 @@ def add(
 
 
 def show(
-    session: SessionArgument,
+    session: NotebookArgument,
     cell: Annotated[str | None, typer.Argument(help="One cell, or a heading's whole section.")] = None,
     query: Annotated[str | None, typer.Option(help="Only what has this in it.")] = None,
     as_json: AsJson = False,
@@ -79,14 +80,15 @@ def show(
     whole = cell is None and query is None
 
     async def read(caller: Caller) -> tuple[dict[str, Any], str]:
-        state = await session_resource(caller, session, "state") if as_json or whole else {}
+        named = await session_opened(caller, session)
+        state = await session_resource(caller, named, "state") if as_json or whole else {}
         if as_json:
             content = await caller.resource(f"notebook://session/{state['session_id']}/export/json")
             about = {name: state.get(name) for name in _SURROUNDINGS}
             about |= {name: state[name] for name in _CIRCUMSTANCES if name in state}
             return {**json.loads(content), "session": about}, ""
         text = await caller.text(
-            "notebook_read", session_id=session, cell_id=cell, query=query, max_tokens=ALL_TOKENS
+            "notebook_read", session_id=named, cell_id=cell, query=query, max_tokens=ALL_TOKENS
         )
         return {}, f"{_surroundings(state)}\n\n{text}" if whole else text
 
@@ -135,6 +137,8 @@ def delete(
         lambda caller: caller.data("notebook_delete", session_id=session, remove_file=remove_file)
     )
     show_data(data, data["deleted"], as_json=as_json)
+    if kept := data.get("kept"):
+        note(f"its notebook stays: {kept}")
 
 
 def logs(

@@ -40,7 +40,10 @@ def add(
         fail(error, ExitCode.RUN_FAILED)
     _write_down(added=name, role=role.value)
     show_data({"name": name, "role": role.value, "token": token}, token, as_json=as_json)
-    note(f"{name} signs in with this token, and may {role.value}. It is not shown again")
+    note(
+        f"{name} signs in on the page with this token, and may {role.value}. It is not shown again; "
+        "`cellwright daemon status` has the page's address, `cellwright serve --help` opens it to other machines"
+    )
 
 
 def set_role(

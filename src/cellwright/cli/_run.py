@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import time
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -63,7 +64,8 @@ def run(
         typer.Option(min=0.001, help="Seconds a cell may run. [default: the setting cell_timeout_s]"),
     ] = None,
     param: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set a variable; may be repeated.")
+        list[str] | None,
+        typer.Option("-p", "--param", metavar="NAME=VALUE", help="Set a variable; may be repeated."),
     ] = None,
     allow_errors: Annotated[bool, typer.Option("--allow-errors", help="Go on after a failing cell.")] = False,
     on_error: OnErrorOption = OnError.KEEP,
@@ -94,6 +96,11 @@ def run(
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     if as_json:
         typer.echo(json.dumps(report.data, ensure_ascii=False))
+    else:
+        written = output or notebook
+        typer.echo(
+            f"outputs are in {written}; `cellwright ui {shlex.quote(str(written))}` shows them", err=True
+        )
     raise typer.Exit(ExitCode.OK if report.ok else ExitCode.RUN_FAILED)
 
 

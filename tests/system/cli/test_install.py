@@ -94,6 +94,9 @@ def test_what_was_there_stays_and_is_kept_beside(place: Place) -> None:
     assert path.read_text().startswith('{\n    "numStartups"'), "in its own layout"
     assert json.loads(path.with_name(".claude.json.before-cellwright").read_text()) == before
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert "no longer knows" in place.run("install", "claude-code", "--remove").stderr
+    assert json.loads(path.read_text()) == before
+    assert "did not know" in place.run("install", "claude-code", "--remove").stderr
 
 
 def test_a_link_to_a_file_kept_elsewhere_stays_a_link(place: Place) -> None:
@@ -175,6 +178,8 @@ def test_merging_into_toml_leaves_every_other_line_as_it_is() -> None:
     }, "a first turn waits for the tools"
     assert found["mcp_servers"]["other"] == {"command": "x"}
     assert CLIENTS["codex"].merge(merged, LAUNCH) == merged
+    removed = CLIENTS["codex"].merge(merged, None)
+    assert ("theme = 'dark' # [not a table]" in removed, "cellwright" in removed) == (True, False)
 
 
 @pytest.mark.parametrize("text", ['mcp_servers = { other = { command = "x" } }\n', "not toml ["])
