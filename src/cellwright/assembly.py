@@ -57,6 +57,7 @@ async def open_engine(settings: Settings | None = None, *, ephemeral: bool = Fal
             storage if settings.persist_sessions else _kept_whatever(settings.storage),
             max_bytes=settings.audit_max_bytes,
         )
+        kept = settings.storage
         settings = settings.model_copy(update={"storage": storage})
         journal = Journal(storage / "journal.db")
         try:
@@ -66,7 +67,7 @@ async def open_engine(settings: Settings | None = None, *, ephemeral: bool = Fal
                 _running(
                     Engine(
                         settings,
-                        engine_options(settings),
+                        engine_options(settings, kept=kept),
                         _parts(settings, lasting=not ephemeral),
                         journal,
                         audit,
@@ -192,8 +193,8 @@ def _mirror(
 # Values out of the settings ----------------------------------------------------------------------------------------
 
 
-def engine_options(settings: Settings) -> EngineOptions:
-    """All that an engine takes from the settings.
+def engine_options(settings: Settings, *, kept: Path | None = None) -> EngineOptions:
+    """All that an engine takes from the settings; ``kept`` is the storage directory where theirs is for a time only.
 
     Raises:
         NetworkRuleInvalid: an entry of a network list cannot be understood.
@@ -229,6 +230,8 @@ def engine_options(settings: Settings) -> EngineOptions:
         history_days=settings.history_days,
         max_journal=settings.max_journal,
         moves_on_expiry=settings.slurm_on_expiry == "move",
+        kept=kept or settings.storage,
+        approvals=settings.approvals,
         dangers=tuple(settings.dangers),
     )
 

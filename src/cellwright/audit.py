@@ -50,6 +50,7 @@ AuditKind: TypeAlias = Literal[
     "people",
     "folders",
     "take_over",
+    "approval",
     "audit",
 ]
 

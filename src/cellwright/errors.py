@@ -14,7 +14,8 @@
     │   ├── UnknownSession
     │   ├── UnknownExecution
     │   ├── SessionTaken         a person took it over, and has not given it back
-    │   ├── QuestionOver         what a cell asked for was answered, or is no longer waited for
+    │   ├── QuestionOver         what was asked was answered, or is no longer waited for
+    │   ├── NotApproved          a person or a rule said no to something that is asked about first
     │   └── TooManySessions
     ├── KernelError              a kernel cannot be had or does not answer
     │   ├── KernelStartError
@@ -185,6 +186,16 @@ class SessionTaken(SessionError):
             hint="Reading works. Do not work around it: wait until it is given back, or ask them",
         )
         self.by = by
+        self.session_id = session_id
+
+
+class NotApproved(SessionError):
+    """A person, a rule or nobody being there said no to something that the settings have asked about first."""
+
+    code = "not_approved"
+
+    def __init__(self, what: str, why: str, *, hint: str) -> None:
+        super().__init__(f"Not approved: to {what}; {why}. Nothing was done", hint=hint)
 
 
 class TooManySessions(SessionError):

@@ -88,6 +88,17 @@ class Spending:
         """After a request, also of one whose reply was of no use."""
         self.usage += usage
 
+    def extend(self, by: Budget, *, waited_s: float) -> None:
+        """Go past the budget by as much again; a person's time to say so is not the run's."""
+        more = {
+            limit.name: None
+            if (now := getattr(self.budget, limit.name)) is None
+            else now + (getattr(by, limit.name) or 0)
+            for limit in fields(by)
+        }
+        self.budget = Budget(**more)
+        self.began += waited_s
+
     def begin(self) -> None:
         """Before a request, which is counted at once: branches ask side by side.
 

@@ -190,7 +190,7 @@ class DataAgent:
         question = run.question
         chosen = Chosen("react", "nothing was chosen yet")
         try:
-            with anyio.fail_after(run.spending.seconds_left):
+            with anyio.fail_after(run.spending.seconds_left) as run.timer:
                 async with run.trace.step("question", role="user") as step:
                     step.note, step.session_id = question.text, branch.session_id
                 if branch.session is not None:

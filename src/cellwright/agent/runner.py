@@ -6,6 +6,7 @@ order is for a pattern to say; what comes before and after a run is in ``data_ag
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Sequence
@@ -54,7 +55,8 @@ from cellwright.agent.questions import Question
 from cellwright.agent.toolbox import ToolReply
 from cellwright.agent.trace.steps import Trace
 from cellwright.engine import Execution, Session
-from cellwright.errors import CellwrightError, ModelFailed, SessionTaken
+from cellwright.engine.approvals import Matter
+from cellwright.errors import BudgetSpent, CellwrightError, ModelFailed, SessionTaken
 from cellwright.plans.model import plan_of
 from cellwright.text_budget import cut_tail
 
@@ -99,6 +101,9 @@ class Run:
         self.models: dict[str, None] = {}
         """Those that answered, in order."""
         self.resources = resources
+        self.timer = anyio.CancelScope()
+        """Ends the run when its seconds are spent."""
+        self._paying = anyio.Lock()
         self._conversation = conversation
 
     # Think, act, branch ------------------------------------------------------------------------------------------
@@ -255,7 +260,7 @@ class Run:
             BudgetSpent: nothing is left.
             ModelFailed: no model answered.
         """
-        self.spending.begin()
+        await self._pay(branch)
         async with self.trace.step("request", role=want.role, branch=branch.label) as step:
             step.prompt, step.session_id, step.model = (
                 tuple(messages),
@@ -277,6 +282,40 @@ class Run:
         self.spending.add(said.usage)
         self.models[said.row.full_name] = None
         return said
+
+    async def _pay(self, branch: Branch) -> None:
+        """Take a request from the budget; where nothing is left, ask whether to go past it by as much again.
+
+        Raises:
+            BudgetSpent: nothing is left, and it is not gone past.
+        """
+        async with self._paying:
+            try:
+                self.spending.begin()
+            except BudgetSpent as spent:
+                await self._go_past(branch, spent)
+                self.spending.begin()
+
+    async def _go_past(self, branch: Branch, spent: BudgetSpent) -> None:
+        approvals = self.engine.approvals
+        if approvals.rule("budget") == "refuse":
+            raise spent
+        record = branch.session.record if branch.session is not None else None
+        what = f"go past the budget by as much again ({spent.message})"
+        matter = (
+            Matter.of("budget", what, record) if record is not None else Matter("budget", what, once=True)
+        )
+        asked, ends = self.spending.clock(), self.timer.deadline
+        self.timer.deadline = math.inf
+        try:
+            decision = await approvals.decide(matter)
+        finally:
+            waited_s = self.spending.clock() - asked
+            self.timer.deadline = ends + waited_s
+        if not decision.allowed:
+            raise spent
+        self.spending.extend(self.question.budget, waited_s=waited_s)
+        self.timer.deadline += self.question.budget.seconds or 0.0
 
     async def state(self, branch: Branch) -> str:
         """How the branch's notebook stands, for the tail of a message."""

@@ -94,7 +94,7 @@ def start(
             note(f"job {found.get('job_id')}: {found['directory']}/job.sh, its output in job.log beside it")
         return await _waited(caller, found["host"]) if wait else found
 
-    found = call_daemon(run, doing="asking for the host")
+    found = call_daemon(run, asks=True, doing="asking for the host")
     _conclude(found, as_json=as_json, must_be_ready=wait)
 
 

@@ -100,6 +100,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "people add": ("Server", "_people:add"),
     "people role": ("Server", "_people:set_role"),
     "people remove": ("Server", "_people:remove"),
+    "approvals list": ("Server", "_approvals:list_approvals"),
+    "approvals forget": ("Server", "_approvals:forget"),
     "audit show": ("Server", "_audit:show"),
     "audit export": ("Server", "_audit:export"),
     "audit verify": ("Server", "_audit:verify"),
@@ -122,11 +124,12 @@ NOUNS = {
     "host": "Where kernels live: this machine, SLURM, Jupyter servers.",
     "daemon": "Start, stop and look at the daemon.",
     "people": "Let others look at the page, each with a token.",
+    "approvals": "What is asked about before it is done, and what was allowed for longer.",
     "audit": "Who ran, applied, installed, opened and took over what.",
 }
 """What stands below each noun, in a line."""
 
-DEFAULTS = {"conversations": "conversations list", "audit": "audit show"}
+DEFAULTS = {"conversations": "conversations list", "approvals": "approvals list", "audit": "audit show"}
 """What a noun alone does, or one with options only; other nouns show their help."""
 
 # `mcp` reads its own arguments (see ``_mcp``).

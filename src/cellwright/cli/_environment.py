@@ -23,6 +23,7 @@ def add_packages(
     """Install approved packages for a Python session; they can be imported at once."""
     data = call_daemon(
         lambda caller: caller.data("package_install", session_id=session, packages=names),
+        asks=True,
         doing=f"installing {', '.join(names)}",
     )
     lines = [
@@ -98,5 +99,8 @@ def _files(session: str, action: str, paths: list[str] | None, *, force: bool = 
     given = ClientContext(applied=tuple(paths or ())) if action == "apply" else None
     doing = "bringing files over" if action == "apply" else "looking at files"
     return call_daemon(
-        lambda caller: caller.data("session_files", session_id=session, **asked), given, doing=doing
+        lambda caller: caller.data("session_files", session_id=session, **asked),
+        given,
+        asks=True,
+        doing=doing,
     )

@@ -428,7 +428,7 @@ def run_once(script: Script, *, as_json: bool) -> None:
             **language,
         )
 
-    found = call_daemon(run)
+    found = call_daemon(run, asks=True)
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
     else:

@@ -157,7 +157,7 @@ def call_daemon(
 ) -> T:
     """Do some work with the daemon; what fails is said on stderr and ends the command.
 
-    With ``asks`` a person at the terminal is asked what cells ask for. With ``doing`` a terminal shows what is done, and
+    With ``asks`` a person at the terminal is asked what cells ask for, and what is to be approved. With ``doing`` a terminal shows what is done, and
     for how long already.
     """
     answer = answer_form if asks and can_ask() else None

@@ -60,9 +60,9 @@ def new(
     }
     if mode is not WorkMode.PRIVATE:
         settle_folder(allow=allow_folder)
-    wants_plan = plan is not None or draft or run
+    outline = asked if plan is not None or draft or run else None
     about = call_daemon(
-        lambda caller: _created(caller, created, asked if wants_plan else None), doing="starting a kernel"
+        lambda caller: _created(caller, created, outline), asks=True, doing="starting a kernel"
     )
     if not as_json:
         show_data(about, about["session_id"], as_json=False)

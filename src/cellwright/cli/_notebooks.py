@@ -134,7 +134,8 @@ def delete(
 ) -> None:
     """End a session: its kernel and history go, its notebook stays."""
     data = call_daemon(
-        lambda caller: caller.data("notebook_delete", session_id=session, remove_file=remove_file)
+        lambda caller: caller.data("notebook_delete", session_id=session, remove_file=remove_file),
+        asks=True,
     )
     show_data(data, data["deleted"], as_json=as_json)
     if kept := data.get("kept"):

@@ -213,7 +213,8 @@ def info(
 
 def _asked(action: str, path: str, session: str | None, **more: Any) -> dict[str, Any]:
     text = call_daemon(
-        lambda caller: caller.text("file_system", action=action, path=path, session_id=session, **more)
+        lambda caller: caller.text("file_system", action=action, path=path, session_id=session, **more),
+        asks=True,
     )
     return json.loads(text)  # type: ignore[no-any-return]  # the server's JSON
 

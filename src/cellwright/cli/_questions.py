@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ import anyio
 
 from cellwright.cli._terminal import CLEAR, ProgressLine, printable
 
-__all__ = ["END_OF_INPUT", "answer_form", "ask", "can_ask"]
+__all__ = ["END_OF_INPUT", "answer_form", "ask", "can_ask", "choose"]
 
 END_OF_INPUT = "\x04"
 """What Ctrl-D is for the code, as in a terminal of its own."""
@@ -40,9 +40,20 @@ async def ask(prompt: str, *, is_password: bool) -> str:
     return line.decode(errors="replace").rstrip("\r\n") if line else END_OF_INPUT
 
 
+async def choose(question: str, choices: Sequence[str]) -> str:
+    """One of some words, by its first letter or more of it; who gives none has chosen the last."""
+    offered = ", ".join(f"[{choice[0]}]{choice[1:]}" for choice in choices)
+    given = (await ask(f"{question} {offered}: ", is_password=False)).strip().lower()
+    return next((choice for choice in choices if given and choice.startswith(given)), choices[-1])
+
+
 async def answer_form(request: dict[str, Any]) -> dict[str, Any]:
     """The answer to an elicitation of the daemon's: a form with one field."""
-    (name, field), *_ = request["params"]["requestedSchema"]["properties"].items()
+    params = request["params"]
+    (name, field), *_ = params["requestedSchema"]["properties"].items()
+    if "enum" in field:
+        chosen = await choose(f"{params['message']}. {field['title']}", field["enum"])
+        return {"action": "accept", "content": {name: chosen}}
     text = await ask(f"{field.get('title', '')} ", is_password=field.get("format") == "password")
     return {"action": "accept", "content": {name: text}}
 

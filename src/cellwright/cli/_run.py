@@ -19,7 +19,7 @@ from rich.text import Text
 
 from cellwright.cli._allocations import host_named
 from cellwright.cli._flags import HostOption, LimitOption, OnError, OnErrorOption, UnsafeOption, limit_values
-from cellwright.cli._questions import ask, can_ask
+from cellwright.cli._questions import ask, can_ask, choose
 from cellwright.cli._terminal import ExitCode, bar, show_error
 from cellwright.errors import CellwrightError, NotebookError, QuestionOver
 from cellwright.notebook import inject_parameters, parse_parameter
@@ -27,6 +27,7 @@ from cellwright.sandbox.policy import Narrowing
 
 if TYPE_CHECKING:
     from cellwright.engine import Execution, Session
+    from cellwright.engine.approvals import Approval, Choice
     from cellwright.engine.questions import Question
 
 __all__ = ["run"]
@@ -123,14 +124,15 @@ async def _run(request: Request) -> Report:
 
     settings = load_settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=1, **flags)
     async with open_engine(settings, ephemeral=True) as engine:
-        session = await engine.open(
-            target,
-            cwd=source.parent,
-            mode="direct",
-            limits=request.limits,
-            host=request.host,
-            chosen=Path.cwd(),
-        )
+        with _asked_here():
+            session = await engine.open(
+                target,
+                cwd=source.parent,
+                mode="direct",
+                limits=request.limits,
+                host=request.host,
+                chosen=Path.cwd(),
+            )
         if session.banner is not None:
             typer.echo(session.banner, err=True)
         if request.parameters:
@@ -148,6 +150,32 @@ async def _run(request: Request) -> Report:
                 raise
         await session.save()
     return _report(target, session, executions, request)
+
+
+class _TerminalAsker:
+    """Asks the person at the terminal (see ``engine.approvals.Asker``)."""
+
+    name = "the person at the terminal"
+    earlier = ()
+
+    def can_ask(self) -> bool:
+        """Whether somebody sits there."""
+        return can_ask()
+
+    def defer(self, question: Approval) -> None:
+        """Nothing: the answer comes at once."""
+
+    async def ask(self, question: Approval) -> Choice | None:
+        """Ask in a line."""
+        choices = question.choices
+        chosen = await choose(f"{question.by} asks to {question.matter.what}. Allow it?", list(choices))
+        return next(choice for choice in choices if choice == chosen)
+
+
+def _asked_here() -> AbstractContextManager[None]:
+    from cellwright.engine.approvals import asked_through  # as above
+
+    return asked_through(_TerminalAsker())
 
 
 async def _stop(session: Session, executions: list[Execution]) -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import anyio.abc
@@ -40,6 +40,7 @@ from cellwright.daemon._refusals import cause_of, refusal_of
 from cellwright.daemon.logs import keep_log
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.engine import Engine
+from cellwright.engine.approvals import Action
 from cellwright.errors import CellwrightError
 from cellwright.formats.grammars import leave_out_address_grammars
 from cellwright.settings import Settings, load_settings
@@ -177,6 +178,8 @@ class Daemon:
                 await self._serve_mcp(stream, arrival)
             case "status":
                 await _tell(stream, self.status())
+            case "approvals":
+                await _tell(stream, await self._approvals(handshake))
             case "stop":
                 await self._stop(stream, handshake)
             case "serve":
@@ -272,6 +275,19 @@ class Daemon:
             "recent": recent_sessions(self._engine),
             "waiting": waiting_for_people(self._engine),
         }
+
+    async def _approvals(self, handshake: dict[str, Any]) -> dict[str, Any]:
+        """What people allowed for longer than once, or how much of it was taken back."""
+        approvals = self._engine.approvals
+        if not handshake.get("forget"):
+            return {"approvals": approvals.kept(), "rules": approvals.rules.model_dump()}
+        action = handshake.get("action")
+        if action is not None and action not in get_args(Action):
+            raise CellwrightError(
+                f"There is no action {action!r}", hint=f"Choose one of: {', '.join(get_args(Action))}"
+            )
+        with acting("command line"):
+            return {"forgotten": await approvals.forget(action, handshake.get("of"))}
 
     def _running(self) -> int:
         return sum(len(session.runs.live) for session in self._engine.sessions("active"))

@@ -22,6 +22,7 @@ from cellwright.charts import Renderer
 from cellwright.engine._authors import Authors
 from cellwright.engine._executions import Runs
 from cellwright.engine._notebook_file import NotebookFile
+from cellwright.engine.approvals import Approvals
 from cellwright.engine.hosts import HostLink, Hosts
 from cellwright.engine.journal import Event, EventKind
 from cellwright.engine.options import EngineOptions
@@ -44,6 +45,7 @@ class Services:
     options: EngineOptions
     recorder: Recorder
     audit: AuditLog
+    approvals: Approvals
     hosts: Hosts
     environment: Mapping[str, str]
     admit: Callable[..., AbstractAsyncContextManager[None]]

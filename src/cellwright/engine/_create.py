@@ -34,6 +34,8 @@ class SessionRequest:
     """Where its notebook lies on a Jupyter server."""
     chosen: Path | None = None
     """The folder that a person works in."""
+    network_allowed: bool | None = None
+    """What was said of another session from which it is copied."""
 
 
 async def new_record(
@@ -60,6 +62,7 @@ async def new_record(
         chosen=is_chosen,
         secrets=(await anyio.to_thread.run_sync(secrets_in, project))[0] if is_chosen and project else (),
         limits=request.limits or None,
+        network_allowed=request.network_allowed,
         host=str(request.host),
         there=request.there,
     )

@@ -17,19 +17,22 @@ from typing import Any, Literal, TypeAlias
 
 import anyio
 import anyio.abc
+import msgspec
 
 import cellwright
-from cellwright.audit import AuditLog
+from cellwright.audit import AuditLog, actor
 from cellwright.charts import Renderer
 from cellwright.engine import _recovery
 from cellwright.engine._admission import Admission
+from cellwright.engine._approval_store import ApprovalStore
 from cellwright.engine._branches import Adopted, Branch, Branches, SessionView, compare_sessions
-from cellwright.engine._context import Services
+from cellwright.engine._context import Services, SessionContext
 from cellwright.engine._create import SessionRequest, new_file, new_record
 from cellwright.engine._executions import Execution
 from cellwright.engine._housekeeping import MemoryReturn, Retention, Saver, suspend_idle
 from cellwright.engine._notebook_file import NotebookFile
 from cellwright.engine._trash import Trash
+from cellwright.engine.approvals import AnsweredLater, ApprovalParts, Approvals, Matter
 from cellwright.engine.hidden_sessions import HiddenSessions, OneShots, Rehearsals
 from cellwright.engine.hosts import HostLink, Hosts, link_name, place_name
 from cellwright.engine.journal import Event, EventStream, Journal, Statement, Subscription
@@ -47,7 +50,14 @@ from cellwright.engine.records import (
 )
 from cellwright.engine.remote_documents import MirrorFactory, RemoteDocuments
 from cellwright.engine.session import Session
-from cellwright.engine.workspace import NetworkUse, checked_narrowing, read_requests, refuse_other_limits
+from cellwright.engine.workspace import (
+    NetworkUse,
+    checked_narrowing,
+    network_answer,
+    network_words,
+    read_requests,
+    refuse_other_limits,
+)
 from cellwright.errors import (
     CellwrightError,
     HostPending,
@@ -122,18 +132,9 @@ class Engine:
         """Where kernels live."""
         self._admission = Admission(self._with_kernels, options)
         self._saver = Saver(options.save_quiet_s, self._save_failed)
-        self._services = Services(
-            options=options,
-            recorder=self._recorder,
-            audit=audit,
-            hosts=self.hosts,
-            environment=dict(os.environ),
-            admit=self._admit,
-            wake_saver=self._saver.woken.set,
-            in_background=self.in_background,
-            renderer=renderer,
-            notebooks=lambda: {session.path for session in self._sessions.values()},
-        )
+        self.approvals = self._new_approvals()
+        """What a person is asked about before it is done."""
+        self._services = self._new_services()
         self._memory = MemoryReturn(self.in_background)
         self._remote = RemoteDocuments(parts.mirror, self._recorder, self._stream.subscribe)
         delete = partial(self.delete, remove_file=True)
@@ -150,6 +151,43 @@ class Engine:
     def presence(self) -> Presence:
         """Who is at which session: frontends say so, and ask."""
         return Presence()
+
+    def _new_services(self) -> Services:
+        return Services(
+            options=self.options,
+            recorder=self._recorder,
+            audit=self.audit,
+            approvals=self.approvals,
+            hosts=self.hosts,
+            environment=dict(os.environ),
+            admit=self._admit,
+            wake_saver=self._saver.woken.set,
+            in_background=self.in_background,
+            renderer=self.renderer,
+            notebooks=lambda: {session.path for session in self._sessions.values()},
+        )
+
+    def _new_approvals(self) -> Approvals:
+        parts = ApprovalParts(
+            self._context_of,
+            lambda: [session.context for session in self._sessions.values()],
+            self._is_attended,
+        )
+        self.hosts.approve_allocation = self._approve_allocation
+        store = ApprovalStore(self.options.kept)
+        return Approvals(self.options.approvals, store, self._recorder, self.audit, parts)
+
+    def _context_of(self, session_id: str) -> SessionContext | None:
+        found = self._sessions.get(session_id)
+        return found.context if found is not None else None
+
+    def _is_attended(self, session_id: str) -> bool:
+        found = self._sessions.get(session_id)
+        return found is not None and found.questions.is_attended
+
+    async def _approve_allocation(self, words: str) -> None:
+        if not actor().startswith("page:"):  # there a person asks for it by hand
+            await self.approvals.require(Matter("allocation", words, once=True))
 
     def _new_hosts(self, parts: EngineParts, environment: dict[str, str]) -> Hosts:
         options, events = self.options, self._host_events
@@ -216,7 +254,7 @@ class Engine:
             await session.resume()
         except HostPending as pending:
             await session.kernel.wait_for_host(pending.message)
-        except CellwrightError:  # nobody knows of it yet, and there is nothing in it
+        except (CellwrightError, AnsweredLater):  # nobody knows of it yet, and there is nothing in it
             with suppress(SaveFailed):  # what is gone is journalled late
                 await self.delete(session.id, remove_file=True)
             raise
@@ -252,6 +290,7 @@ class Engine:
                 if host is not None:
                     await session.kernel.prefer_host(self.hosts.wanted(host))
                 await session.refresh()
+                await session.workspace.ask_for_network()
                 return session
         document, _ = await anyio.to_thread.run_sync(read_notebook, path)
         await anyio.to_thread.run_sync(remove_leftovers, path.parent)
@@ -337,7 +376,12 @@ class Engine:
         path = await new_file(folder, title, document)
         cwd = Path(record.cwd) if record.cwd is not None else None
         request = SessionRequest(
-            record.language, self.hosts.wanted(record.host), cwd, record.mode, record.limits
+            record.language,
+            self.hosts.wanted(record.host),
+            cwd,
+            record.mode,
+            record.limits,
+            network_allowed=record.network_allowed,
         )
         async with _made_for_a_session(path):
             return await self._enter(path, document, request)
@@ -529,6 +573,13 @@ class Engine:
     async def _enter(self, path: Path, document: Document, request: SessionRequest) -> Session:
         """Make a session for a document that is in its file as it is here, but for what reading mended."""
         record = await new_record(self._new_id(), path, request, self.options)
+        if record.network_allowed is None and not record.is_foreign:
+            # Asked while there is nothing yet: a client may have to call again with the answer, in another session.
+            matter = Matter(
+                "network", network_words(self._services, "a new notebook"), None, record.project, once=True
+            )
+            allowed = await network_answer(self._services, matter, record.limits)
+            record = msgspec.structs.replace(record, network_allowed=allowed)
         return await self._begin(record, document)
 
     async def _enter_there(self, document: Document, request: SessionRequest) -> Session:
@@ -582,6 +633,7 @@ class Engine:
             session = self._sessions[record.id] = Session(record, file, self._services)
             for execution in _recovery.load_live_executions(self._journal, record.id):
                 session.runs.adopt(execution)
+        self.approvals.recover(self._journal)
 
     # Keeping house -----------------------------------------------------------------------------------------------
 

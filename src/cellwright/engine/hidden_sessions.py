@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 
 from cellwright.engine._context import Services
+from cellwright.engine.approvals import Matter
 from cellwright.engine.records import SessionRecord
 from cellwright.engine.session import Session
-from cellwright.engine.workspace import checked_narrowing
+from cellwright.engine.workspace import checked_narrowing, network_answer, network_words
 from cellwright.errors import CellwrightError, KernelStartError, SandboxError
 from cellwright.notebook import Document
 from cellwright.notebook.languages import canonical_language
@@ -134,9 +136,12 @@ class OneShots:
         """
         options = self._services.options
         limits, language = checked_narrowing(options.host.policy, limits), canonical_language(language)
+        matter = Matter("network", network_words(self._services, "a script"), once=True)
+        network_allowed = await network_answer(self._services, matter, limits)
         # In this order: who waits for a turn takes no room meanwhile.
         async with self._turns.of(alone_in), self._room:
             record = self._new_record(language, directory or options.root, limits)
+            record = msgspec.structs.replace(record, network_allowed=network_allowed)
             async with self._hidden.open(record, Document.new(language=language)) as session:
                 yield session
 
@@ -251,6 +256,7 @@ class Rehearsals:
             layers=before.layers,
             packages=before.packages,
             limits=before.limits,
+            network_allowed=before.network_allowed,
             # Code finds its folder where it always was, as far as there is a box to show it there.
             seen_at=str(origin.cwd) if before.mode == "private" and boxed else None,
             host=before.host,

@@ -69,6 +69,10 @@ def called_place(record: SessionRecord) -> str:
     return place.rpartition("-")[0] if place.startswith(_SLURM) else place
 
 
+async def _approved(_words: str) -> None:
+    """Ask nobody: an engine puts its approvals in."""
+
+
 class Hosts:
     """Every link, by name."""
 
@@ -94,6 +98,8 @@ class Hosts:
         """How many kernels are on the host of a name."""
         self.expiring = expiring
         """The hosts that said that their end is near."""
+        self.approve_allocation: Callable[[str], Awaitable[None]] = _approved
+        """Returns where an allocation may be asked for, described so; raises NotApproved where not."""
         self.local = link(LOCAL, local)
         self._links: dict[str, HostLink] = {LOCAL: self.local}
         self._factories: Mapping[HostKind, Callable[[], HostProvider]] = {}

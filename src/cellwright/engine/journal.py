@@ -73,6 +73,7 @@ CREATE TABLE IF NOT EXISTS edits (
     session TEXT NOT NULL, number INTEGER NOT NULL, person TEXT NOT NULL, undone INTEGER NOT NULL,
     step TEXT NOT NULL, PRIMARY KEY (session, number)
 );
+CREATE TABLE IF NOT EXISTS approvals (id TEXT PRIMARY KEY, record TEXT NOT NULL);
 """
 
 _MAX_BATCH = 2_000
@@ -410,6 +411,8 @@ EventKind: TypeAlias = Literal[
     "notebook.cell.completed",
     "notebook.input.requested",
     "notebook.input.settled",
+    "notebook.approval.requested",
+    "notebook.approval.settled",
     "notebook.cell.late_output",
     "notebook.cell.files",
     "notebook.types.checked",

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from cellwright.engine._checkpoints import Checkpoints
 from cellwright.engine._context import SessionContext
+from cellwright.engine.approvals import Matter
 from cellwright.engine.lineage import lost_with, new_lineage, returned
 from cellwright.engine.options import PackageOptions
 from cellwright.engine.placement import HostName, refuse_foreign
@@ -138,6 +139,7 @@ class SessionKernel:
             PackageRefused: a name is not approved; nothing was installed.
             PackageFailed: they cannot be found, or do not go with what is installed.
             LimitReached: it took too long or too much room.
+            NotApproved: it is asked about first, and the answer was no.
         """
         refuse_foreign(self._session.record, "packages")
         if runtime_of(self._session.language) not in ("python", "deno"):
@@ -145,6 +147,8 @@ class SessionKernel:
                 f"Packages are installed for Python, TypeScript and JavaScript, and this session is {self._session.language}",
                 hint="Use what its kernel has, or create a session in one of those",
             )
+        what = f"install {', '.join(packages)} for {self._session.record.name}"
+        await self._services.approvals.require(Matter.of("packages", what, self._session.record))
         async with self._installing:
             await self.resume()
             with self._services.audit.outcome("install", session=self._session.id, asked=packages) as told:

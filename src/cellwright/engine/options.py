@@ -12,6 +12,7 @@ from cellwright.sandbox.approved_packages import ApprovedList
 from cellwright.sandbox.npm import NpmList
 from cellwright.sandbox.packages import InstallLimits
 from cellwright.sandbox.proxy import Opening
+from cellwright.settings.model import ApprovalRules
 
 __all__ = ["EngineOptions", "PackageOptions"]
 
@@ -76,6 +77,10 @@ class EngineOptions:
     max_journal: int
     moves_on_expiry: bool
     """Whether a session goes on elsewhere before its allocation ends."""
+    kept: Path
+    """The storage directory, also of an engine whose own is gone with it: there is what people always allow."""
+    approvals: ApprovalRules
+    """What is asked about before it is done."""
     dangers: tuple[str, ...]
     """The settings that lift a protection, for the audit log."""
 

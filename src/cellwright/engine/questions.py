@@ -59,6 +59,11 @@ class Questions:
         """Return when there is another question, or none any more."""
         await self._changed.wait()
 
+    @property
+    def is_attended(self) -> bool:
+        """Whether somebody is there who sees what is asked."""
+        return self._attending > 0
+
     # Who is there ------------------------------------------------------------------------------------------------
 
     @contextmanager

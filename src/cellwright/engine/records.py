@@ -325,6 +325,10 @@ class SessionRecord(msgspec.Struct, frozen=True):
     handback: Handback | None = None
     client: str | None = None
     """The program that worked on it last, by the name that it gives itself."""
+    approved: tuple[str, ...] = ()
+    """The actions that a person allowed for as long as it lives (see ``approvals``)."""
+    network_allowed: bool | None = None
+    """Whether a person, or an earlier answer, let its code reach the network; None where nobody was asked."""
     deleted_at: float | None = None
     """When a person deleted it, while that can be undone (see ``_trash``)."""
 

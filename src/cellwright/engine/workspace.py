@@ -19,10 +19,12 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from cellwright.audit import actor
 from cellwright.charts import FILENAME
-from cellwright.engine._context import SessionContext
+from cellwright.engine._context import Services, SessionContext
 from cellwright.engine._executions import Execution
 from cellwright.engine._recovery import read_event_rows
+from cellwright.engine.approvals import Matter
 from cellwright.engine.journal import Journal, Statement
 from cellwright.engine.placement import refuse_foreign
 from cellwright.engine.records import (
@@ -170,7 +172,32 @@ class SessionWorkspace:
         if self._session.record.tier == "C" or (limits is not None and limits.network is not None):
             return "off"
         opening = self._services.options.opening
-        return opening.mode if opening is not None else "off"
+        return opening.mode if opening is not None and self.network_refused is None else "off"
+
+    @property
+    def network_refused(self) -> str | None:
+        """Why its code does not reach the network that the settings open; None where it does, or they do not."""
+        record = self._session.record
+        if not _may_reach(self._services, record.limits):
+            return None
+        # What a person said of this session alone goes before what they say of all.
+        if self._services.approvals.rule("network") == "ask" and record.network_allowed is not None:
+            return None if record.network_allowed else "it was not approved"
+        decision = self._services.approvals.known(Matter.of("network", "", record))
+        if decision is None:
+            return "nobody was asked yet, and notebook_open asks"
+        return None if decision.allowed else decision.why
+
+    async def ask_for_network(self) -> None:
+        """Ask whether its code may reach the network, where that was never asked; its next kernel does, or does not."""
+        record = self._session.record
+        if record.network_allowed is None and not record.is_foreign:
+            matter = Matter.of("network", network_words(self._services, record.name), record)
+            allowed = await network_answer(self._services, matter, record.limits)
+            if allowed is not None:
+                batch = Batch()
+                self._session.propose(batch, network_allowed=allowed)
+                await self._services.recorder.commit(batch)
 
     @property
     def banner(self) -> str | None:
@@ -188,12 +215,19 @@ class SessionWorkspace:
     @property
     def policy(self) -> Policy | None:
         """What its code may do, by the operator's policy and its own; None where nothing confines it."""
-        return whole_policy(self._services.options.host.policy, self._session.record.limits)
+        return whole_policy(self._services.options.host.policy, self._narrowing)
 
     @property
     def own_policy(self) -> Policy | None:
         """What its code may do, where that is less than the operator allows everybody."""
-        return session_policy(self._services.options.host.policy, self._session.record.limits)
+        return session_policy(self._services.options.host.policy, self._narrowing)
+
+    @property
+    def _narrowing(self) -> Narrowing | None:
+        limits = self._session.record.limits
+        if self.network_refused is None:
+            return limits
+        return dataclasses.replace(limits or Narrowing(), network="off")
 
     def time_limit(self, asked_s: float | None) -> float:
         """How long a cell may run: as asked, else as the settings say; never longer than the session's own limit."""
@@ -253,8 +287,13 @@ class SessionWorkspace:
             FileConflict: the project's own changed meanwhile, and ``force`` was not given. Nothing was applied.
             NoSuchFile: a named path was not changed.
             FileRefused: it has no layer over a project, or a named path is no plain file or for a person to name.
+            NotApproved: it is asked about first, and the answer was no.
         """
         refuse_foreign(self._session.record, "files")
+        name = self._session.record.name
+        named = f"{', '.join(paths)} of {name}" if paths else f"all that {name} changed"
+        what = f"apply {named} to {self.place.project or 'its project'}"
+        await self._services.approvals.require(Matter.of("apply", what, self._session.record))
         async with self._looking:
             return await anyio.to_thread.run_sync(
                 partial(self.apply_now, paths, since=self._looked_at, force=force, trusted=trusted)
@@ -464,6 +503,31 @@ def refuse_other_limits(session_id: str, has: Narrowing | None, asked: Narrowing
             setting="limits",
             hint="Leave `limits` out to work with it, or delete the session first",
         )
+
+
+async def network_answer(services: Services, matter: Matter, limits: Narrowing | None) -> bool | None:
+    """Whether code may reach the network as far as the settings open it; None where nobody is to be asked."""
+    if services.approvals.rule("network") != "ask" or not _may_reach(services, limits):
+        return None
+    if actor().startswith("page:"):  # a person who makes a session by hand
+        return True
+    return (await services.approvals.decide(matter)).allowed
+
+
+def network_words(services: Services, name: str) -> str:
+    """What a person is asked when code would reach the network."""
+    opening = services.options.opening
+    reach = (
+        f"the hosts {', '.join(opening.allow)}"
+        if opening is not None and opening.mode == "allow"
+        else "public hosts"
+    )
+    return f"let the code of {name} reach {reach}"
+
+
+def _may_reach(services: Services, limits: Narrowing | None) -> bool:
+    """Whether the settings and a session's own limits leave the network open."""
+    return services.options.opening is not None and (limits is None or limits.network is None)
 
 
 def session_policy(policy: Policy | None, narrowing: Narrowing | None) -> Policy | None:

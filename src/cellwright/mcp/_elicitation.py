@@ -1,13 +1,17 @@
-"""Asks the person behind a client what a cell waits for, by MCP's elicitation; passwords only where the client says it is a terminal.
+"""Asks the person behind a client what a cell waits for, or whether something may be done, by MCP's elicitation.
+
+Passwords are asked for only where the client says it is a terminal.
 
 A client of the handshake era is asked while its call waits. Since 2026-07-28 the call is answered with what is needed,
-and the client calls again with the answer: that call goes on waiting for the same executions.
+and the client calls again with the answer: that call goes on waiting for the same executions, or does
+what was asked about, which no call has begun before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
@@ -21,16 +25,46 @@ from mcp.types import (
 )
 
 from cellwright.engine import Execution, Session
+from cellwright.engine.approvals import AnsweredLater, Approval, Approvals, Choice, asked_through
 from cellwright.engine.questions import Question
 from cellwright.errors import QuestionOver
-from cellwright.mcp.calls import OUR_STATE, Call, InputNeeded
 from cellwright.mcp.outputs import clean
 
-__all__ = ["Round", "ask_in_turn", "form_of", "needs_input", "read_round", "take_answer"]
+if TYPE_CHECKING:  # which ask by this
+    from cellwright.mcp.calls import Call, Caller
+
+__all__ = [
+    "OUR_STATE",
+    "InputNeeded",
+    "Round",
+    "approvals_of",
+    "ask_in_turn",
+    "asked_by_call",
+    "form_of",
+    "needs_input",
+    "read_round",
+    "take_answer",
+    "take_approvals",
+]
+
+OUR_STATE = "cellwright:"
+"""How the state begins that a client brings back with the answer to a question of a cell."""
+
+_APPROVALS_STATE = "approvals:"
+
+_DECISION = "decision"
 
 _ANSWER = "input"
 
 _TEXT = "answer"
+
+
+class InputNeeded(AnsweredLater):  # no error: the call is answered with it
+    """A call cannot go on without its client's person; the client calls again with what the result asks for."""
+
+    def __init__(self, result: InputRequiredResult) -> None:
+        super().__init__("the client's person is asked")
+        self.result = result
 
 
 class Round(msgspec.Struct, frozen=True):
@@ -124,3 +158,102 @@ def _of(session: Session, executions: Sequence[Execution]) -> Question | None:
 def read_round(state: str) -> Round:
     """What a call that goes on was waiting for; the SDK has sealed it, so that it is as it was given out."""
     return msgspec.json.decode(state.removeprefix(OUR_STATE), type=Round)
+
+
+# Whether something may be done: the same, with a choice instead of a text.
+
+
+@contextmanager
+def asked_by_call(caller: Caller) -> Iterator[None]:
+    """Have what is to be approved meanwhile put to the person behind a call, where that person can be asked."""
+    if caller.asks == "no":  # then whoever called it may have somebody
+        yield
+        return
+    asker = _CallAsker(caller)
+    try:
+        with asked_through(asker):
+            yield
+    finally:
+        asker.over = True
+
+
+def approvals_of(state: str) -> tuple[str, ...]:
+    """The ids in the state of a call that was answered with something to approve."""
+    return (
+        tuple(state.removeprefix(_APPROVALS_STATE).split(",")) if state.startswith(_APPROVALS_STATE) else ()
+    )
+
+
+async def take_approvals(approvals: Approvals, caller: Caller) -> None:
+    """Take what a client's person answered to what an earlier call of this one asked."""
+    for question_id in caller.approvals:
+        if isinstance(given := caller.answers.get(question_id), ElicitResult):
+            with suppress(QuestionOver):  # on the page somebody was faster
+                await approvals.answer(question_id, _choice(given), by=_person(caller))
+
+
+class _CallAsker:
+    """Asks the person behind one call (see ``engine.approvals.Asker``)."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._task = anyio.get_current_task().id
+        self.name = _person(caller)
+        self.earlier = list(caller.approvals)
+        self.over = False
+        """Whether the call has been answered; what it began may go on, and has nobody to ask here."""
+
+    def can_ask(self) -> bool:
+        """Whether the call waits; one that is answered with the question must be what asks."""
+        its_own = anyio.get_current_task().id == self._task
+        return not self.over and (self._caller.asks == "calls" or its_own)
+
+    def defer(self, question: Approval) -> None:
+        """Answer the call with the question, where the protocol has it so.
+
+        Raises:
+            InputNeeded: it does.
+        """
+        if self._caller.asks == "rounds":
+            ids = dict.fromkeys((*self.earlier, question.id))
+            request = ElicitRequest(params=_approval_form(question))
+            state = _APPROVALS_STATE + ",".join(ids)
+            raise InputNeeded(InputRequiredResult(input_requests={question.id: request}, request_state=state))
+
+    async def ask(self, question: Approval) -> Choice | None:
+        """Ask during the call."""
+        try:
+            return _choice(await self._caller.elicit(_approval_form(question)))
+        except MCPError:
+            return None
+
+
+def _approval_form(question: Approval) -> ElicitRequestFormParams:
+    choices = question.choices
+    field = {
+        "type": "string",
+        "title": "Allow it?",
+        "enum": list(choices),
+        "enumNames": list(choices.values()),
+    }
+    schema: ElicitRequestedSchema = {
+        "type": "object",
+        "properties": {_DECISION: field},
+        "required": [_DECISION],
+    }
+    message = f"{clean(question.by.removeprefix('mcp:'))} asks to {clean(question.matter.what)}"
+    return ElicitRequestFormParams(message=message, requested_schema=schema)
+
+
+def _choice(given: ElicitResult) -> Choice:
+    """What a form says; whoever leaves it without an answer refuses."""
+    try:
+        chosen = (given.content or {}).get(_DECISION) if given.action == "accept" else None
+        choice: Choice = msgspec.convert(chosen, Choice)
+    except msgspec.ValidationError:
+        return "refuse"
+    return choice
+
+
+def _person(caller: Caller) -> str:
+    return f"the person at {caller.program or 'an unnamed client'}"

@@ -43,6 +43,7 @@ import cellwright
 from cellwright.audit import acting, actor
 from cellwright.delegation import Delegate
 from cellwright.engine import Engine, Session
+from cellwright.engine.approvals import Matter
 from cellwright.errors import (
     CellwrightError,
     KernelBusy,
@@ -54,6 +55,7 @@ from cellwright.errors import (
     UnknownSession,
 )
 from cellwright.mcp._arguments import Arguments, TimeLimits, complaint, published_schema
+from cellwright.mcp._elicitation import OUR_STATE, InputNeeded, approvals_of, asked_by_call, take_approvals
 from cellwright.mcp._tool_names import ToolNames
 from cellwright.mcp.clients import Client, Clients, Pace
 from cellwright.mcp.context import Knowledge, handback_note
@@ -66,12 +68,10 @@ from cellwright.verification import Verifier
 __all__ = [
     "CHANGES",
     "DESTROYS",
-    "OUR_STATE",
     "READS",
     "Call",
     "Caller",
     "Definition",
-    "InputNeeded",
     "Reply",
     "ServerTool",
     "Shared",
@@ -125,6 +125,8 @@ class Call:
     """Whether the tool may change or run something."""
     endings: list[Callable[[], None]] = field(default_factory=list)
     """Called once the call is over."""
+    beside: set[str] = field(default_factory=set)
+    """The sessions that it may change though a person has them: they, or the settings, said so."""
 
     @property
     def engine(self) -> Engine:
@@ -178,11 +180,20 @@ class Call:
             self.works_with(found.session)
         return found.session
 
+    def refuse_if_taken(self, session: Session) -> None:
+        """Refuse to change a session that a person has.
+
+        Raises:
+            SessionTaken: a person has taken it over.
+        """
+        if session.id not in self.beside:
+            session.refuse_if_taken()
+
     def _is_seen_at(self, session: Session, *, changes: bool) -> None:
         presence, visitor, who = self.engine.presence, self.client.visitor, actor()
         try:
             if changes:
-                session.refuse_if_taken()
+                self.refuse_if_taken(session)
         except SessionTaken:
             presence.wants(visitor, session.id, who)
             raise
@@ -286,9 +297,6 @@ def unknown_tool(name: str, known: Iterable[str]) -> str:
     return f"There is no tool {name!r}. Did you mean {' or '.join(near)}?"
 
 
-OUR_STATE = "cellwright:"
-"""How the state begins that a client brings back with the answer to a question of a cell."""
-
 _OF_WAITING = ("wait", "response_format", "max_tokens")
 
 
@@ -383,8 +391,9 @@ class ServerTool(Tool):
             raise ToolError(complaint(self.name, self.parameters, error)) from error
         call = Call(self.shared, client, caller, changes=not self.definition.hints.read_only_hint)
         try:
-            with acting(f"mcp:{caller.program or 'unnamed'}"):
-                reply = await self.definition.run(call, checked)
+            with acting(f"mcp:{caller.program or 'unnamed'}"), asked_by_call(caller):
+                await take_approvals(call.engine.approvals, caller)
+                reply = await self._run_beside(call, checked)
         except CellwrightError as error:
             raise tool_error(error, self.shared.names, call.notes) from error
         except (MCPError, ToolError, InputNeeded):
@@ -396,6 +405,19 @@ class ServerTool(Tool):
             for end in call.endings:
                 end()
         return _result(reply, call.notes, self.shared.engine.banner)
+
+    async def _run_beside(self, call: Call, args: Arguments) -> Reply:
+        """Run the tool; where a person has the session, ask whether it may be changed all the same."""
+        try:
+            return await self.definition.run(call, args)
+        except SessionTaken as taken:
+            if call.engine.approvals.rule("take_over") == "refuse":
+                raise
+            record = call.engine.session(taken.session_id).record
+            what = f"change {record.name} ({self.name}), which {taken.by} has"
+            await call.engine.approvals.require(Matter.of("take_over", what, record))
+            call.beside.add(taken.session_id)
+            return await self.definition.run(call, args)
 
 
 def _result(reply: Reply, notes: list[str], banner: str | None) -> CallToolResult:
@@ -410,14 +432,6 @@ def _result(reply: Reply, notes: list[str], banner: str | None) -> CallToolResul
     content: list[ContentBlock] = [TextContent(text="\n".join(before))] if before else []
     content += [TextContent(text=text), *reply.images]
     return CallToolResult(content=content, structured_content=data)
-
-
-class InputNeeded(Exception):  # no error: the call is answered with it
-    """A call cannot go on without its client's person; the client calls again with what the result asks for."""
-
-    def __init__(self, result: InputRequiredResult) -> None:
-        super().__init__("the client's person is asked")
-        self.result = result
 
 
 # Who makes a tool call, and what it hears while the call goes on: progress, log messages, whether it was
@@ -439,6 +453,8 @@ class Caller:
     """Whether it does so where nobody else sees the answer."""
     answers: Mapping[str, Any] = MappingProxyType({})
     """What its person answered, where the call goes on after that."""
+    approvals: tuple[str, ...] = ()
+    """The ids of what it was asked to have approved, where the call is made again after that."""
 
     def __init__(self, program: str | None, session: ServerSession | None = None) -> None:
         self.program = program
@@ -481,6 +497,7 @@ class RequestCaller(Caller):
             self.asks = "rounds" if context.request_context.protocol_version >= "2026" else "calls"
             self.asks_passwords = _PASSWORDS in ((able and able.experimental) or {})
         self.answers = context.input_responses or {}
+        self.approvals = approvals_of(context.request_state or "")
 
     async def report_progress(self, progress: float, message: str, *, total: float | None = None) -> None:
         await self._context.report_progress(progress, total, message)

@@ -29,6 +29,7 @@ _ONLY_THE_USER_SAYS = frozenset(
         "allow_network",
         "allowed_hosts",
         "allowed_origins",
+        "approvals",
         "approved_npm_packages",
         "approved_packages",
         "gpus",

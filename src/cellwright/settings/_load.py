@@ -19,7 +19,7 @@ from pydantic_settings import SettingsError
 
 from cellwright.errors import CellwrightError
 from cellwright.settings._files import SRCBOOK_NAMES, SettingsFile, read_files
-from cellwright.settings.model import Settings
+from cellwright.settings.model import ApprovalRules, Settings
 from cellwright.settings.modelkeys import MODEL_VARIABLES
 
 __all__ = ["Problem", "SettingsRefused", "examine_settings", "load_settings"]
@@ -149,11 +149,13 @@ def _mistyped(
 ) -> Iterator[Problem]:
     for problem in error.errors():
         name = str(problem["loc"][0]) if problem["loc"] else "settings"
+        whole = ".".join(map(str, problem["loc"])) or name
         if problem["type"] == "extra_forbidden":
-            yield Problem(name, "there is no such setting", _nearest(name, list(Settings.model_fields)))
+            known = ApprovalRules.model_fields if name == "approvals" else Settings.model_fields
+            yield Problem(whole, "there is no such setting", _nearest(str(problem["loc"][-1]), list(known)))
             continue
-        where = f"{origins[name]}: {name}" if name in values and name in origins else _PREFIX + name.upper()
-        yield Problem(where, problem["msg"], f"correct or remove {name}")
+        where = f"{origins[name]}: {whole}" if name in values and name in origins else _PREFIX + name.upper()
+        yield Problem(where, problem["msg"], f"correct or remove {whole}")
 
 
 def _nearest(name: str, known: list[str]) -> str:

@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from cellwright.settings.paths import default_storage
 
-__all__ = ["JupyterServerSettings", "Settings", "Size"]
+__all__ = ["Action", "ApprovalRules", "JupyterServerSettings", "Rule", "Settings", "Size"]
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
@@ -224,6 +224,28 @@ class JupyterServerSettings(BaseModel):
     token_file: Path | None = None
     username: str = ""
     kernel: str = ""
+
+
+Action: TypeAlias = Literal["network", "packages", "apply", "allocation", "delete", "budget", "take_over"]
+"""What a person may be asked about before it is done."""
+
+Rule: TypeAlias = Literal["allow", "ask", "refuse"]
+
+
+class ApprovalRules(BaseModel):
+    """For each action whether it is done at once, asked about or refused, and what holds where nobody answers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    network: Rule = "allow"
+    packages: Rule = "allow"
+    apply: Rule = "allow"
+    allocation: Rule = "allow"
+    delete: Rule = "allow"
+    budget: Rule = "refuse"
+    take_over: Rule = "refuse"
+    unanswered: Literal["refuse", "allow"] = "refuse"
+    timeout_s: Seconds = 300
 
 
 class JupyterSettings(BaseSettings):
@@ -442,6 +464,9 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
 
     error_hints: bool = True
     """Whether a failed cell is answered with what the fixers know: a line "did you mean", in JSON ``hint``."""
+
+    approvals: ApprovalRules = ApprovalRules()
+    """What is [asked about](../guides/approvals.md) before it is done: `allow`, `ask` or `refuse` for each action."""
 
     allow_network: bool = False
     """Whether code may reach every public host: another word for ``network = "open"``."""

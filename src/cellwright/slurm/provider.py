@@ -9,7 +9,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,6 +85,7 @@ def slurm_hosts(
         expiring=hosts.expiring,
         kernel_bytes=kernel_bytes,
         wait_s=settings.slurm_wait_s,
+        approve=hosts.approve_allocation,
     )
     return SlurmHosts(fleet, hosts, settings)
 
@@ -161,6 +162,7 @@ class SlurmHosts:
         name = which or (DEBUG_NAME if request.debug else DEFAULT_NAME)
         living = next((one for one in self.allocations.all() if one.name == name and one.lasting), None)
         if living is None or not request.says_nothing:
+            await self._hosts.approve_allocation(f"ask SLURM for an allocation named {name}")
             living = await self.allocations.start(name, requested_shape(self._settings, request))
         return await self._info(living)
 
@@ -286,13 +288,15 @@ class SlurmFleet:
         expiring: Callable[[], Collection[str]],
         kernel_bytes: int | None,
         wait_s: float,
+        approve: Callable[[str], Awaitable[None]],
     ) -> None:
         """``shape`` is asked for where nobody says otherwise; ``kernels`` counts those on a host, by its name.
 
         ``expiring`` names the hosts that said that their end is near, which SLURM may do a minute early.
         ``kernel_bytes`` is the memory that each may have, ``wait_s`` how long a new allocation is waited for before
-        its place in the queue is told instead.
+        its place in the queue is told instead. ``approve`` raises where one may not be asked for.
         """
+        self._approve = approve
         self.allocations = allocations
         self.shape = shape
         self._way = way
@@ -324,18 +328,25 @@ class SlurmFleet:
             UnknownHost: none is called that.
             SlurmFailed: SLURM refused, or does not answer.
         """
-        pause_s = _FIRST_LOOK_S
+        pause_s, approved = _FIRST_LOOK_S, False
+        if self._with_room(which) is None and not self._coming(which):
+            approved = await self._approved()  # before the time runs: a person's is their own
         with anyio.move_on_after(self._wait_s):
             while True:
                 found = self._with_room(which)
                 if found is not None:
                     return host_name(found)
                 if not self._coming(which):
+                    approved = approved or await self._approved()
                     await self._ask_for_one(which)
                 await anyio.sleep(pause_s)
                 pause_s = min(pause_s + _FIRST_LOOK_S, _LOOK_S)
                 await self.allocations.look()
         raise self._pending(which)
+
+    async def _approved(self) -> bool:
+        await self._approve("ask SLURM for an allocation for a notebook")
+        return True
 
     def way(self, name: str) -> HostTransport:
         """The way to a host by its name, also to one that is gone."""

@@ -85,7 +85,7 @@ class Following:
 
     async def render(self, part: str, upto: int) -> str | None:
         if part == PRESENCE:  # it changes without events, too
-            return presence_html(self._engine.presence, self._session)
+            return presence_html(self._engine, self._session)
         if is_widget_part(part):
             return widget_part(self._session, part)
         return await self._parts.get(part, upto)
@@ -570,7 +570,7 @@ async def _notebook(request: PageRequest) -> Response:
         cells=await cell_views(request.engine, session),
         panels=PANELS,
         exports=export_choices(),
-        presence=presence_of(request.engine.presence, session),
+        presence=presence_of(request.engine, session),
         key_sheet=KEY_SHEET,
         formatted=FORMATTED_LANGUAGES,
         seq=seq,

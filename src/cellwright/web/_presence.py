@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from cellwright.audit import actor
-from cellwright.engine import Execution, Session
-from cellwright.errors import PlanError
+from cellwright.engine import Engine, Execution, Session
+from cellwright.engine.approvals import Approval, as_choice
+from cellwright.errors import CellwrightError, PlanError
+from cellwright.people import may
 from cellwright.plans.model import Plan, plan_of
+from cellwright.presence import name_of
 from cellwright.web._live import Change
 from cellwright.web._templates import render
 from cellwright.web.requests import PageRequest, action
@@ -57,6 +60,8 @@ class PresenceView:
 
     chips: list[Chip]
     needs: list[Need]
+    approvals: list[Approval]
+    """What a person is asked before it is done."""
 
 
 async def visits(presence: Presence, session_id: str) -> AsyncIterator[Change]:
@@ -67,17 +72,21 @@ async def visits(presence: Presence, session_id: str) -> AsyncIterator[Change]:
         number = await presence.changed(session_id, number)
 
 
-def presence_html(presence: Presence, session: Session) -> str:
+def presence_html(engine: Engine, session: Session) -> str:
     """The part of the page."""
-    return render("notebook_presence.html", session=session, presence=presence_of(presence, session))
+    return render("notebook_presence.html", session=session, presence=presence_of(engine, session))
 
 
-def presence_of(presence: Presence, session: Session) -> PresenceView:
+def presence_of(engine: Engine, session: Session) -> PresenceView:
     """Who is at a session, and what it needs."""
-    present = presence.at(session.id)
+    present, approvals = engine.presence.at(session.id), engine.approvals.waiting(session.id)
     places = {cell.id: place for place, cell in enumerate(session.cells, 1)}
     chips = [_chip(session, one, places) for one in present]
-    return PresenceView(chips, list(_needs(session, present)))
+    asked = [
+        Need(f"approval-{one.id}", f"{name_of(one.by)} asks to {one.matter.what}", f"#approval-{one.id}")
+        for one in approvals
+    ]
+    return PresenceView(chips, [*asked, *_needs(session, present)], approvals)
 
 
 def _chip(session: Session, one: Present, places: dict[str, int]) -> Chip:
@@ -143,7 +152,21 @@ async def _want(request: PageRequest) -> Response:
     return request.done(f"{session.held_by} is told" if session.held_by else "Nobody has it: take it over")
 
 
+async def _approve(request: PageRequest) -> Response:
+    """Decide what is asked; what holds beyond the session is for owners."""
+    choice = (await request.form()).get("choice", "")
+    if choice in ("project", "always") and not may(request.person, "own"):
+        raise CellwrightError(
+            f"{request.person.name} may {request.person.role}, and what holds beyond the session needs the role own",
+            hint="Allow it once, or in this session",
+        )
+    question_id = request.http.path_params["approval_id"]
+    await request.engine.approvals.answer(question_id, as_choice(choice), by=actor())
+    return request.done("Refused" if choice == "refuse" else "Allowed")
+
+
 ROUTES = [
+    action("/sessions/{session_id}/approvals/{approval_id}", _approve),
     action("/sessions/{session_id}/writes", _write, while_held=True),
     action("/sessions/{session_id}/want", _want, while_held=True),
 ]

@@ -105,7 +105,8 @@ def serving(root: Path, **variables: str) -> Iterator[Served]:
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One daemon for all tests that leave it usable: each makes a notebook of its own."""
-    with serving(tmp_path_factory.mktemp("served"), CELLWRIGHT_MAX_SESSIONS="200") as served:
+    settings = {"CELLWRIGHT_MAX_SESSIONS": "200", "CELLWRIGHT_APPROVALS": '{"packages": "ask"}'}
+    with serving(tmp_path_factory.mktemp("served"), **settings) as served:
         yield served
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -138,3 +139,39 @@ def test_nothing_of_it_is_too_wide_for_a_phone(served: Served, axe: str, looking
                 expect(page.locator("#panel-plan .report")).to_be_visible()
             assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
             assert_accessible(page, axe)
+
+
+def test_a_person_is_asked_before_packages_are_installed_and_decides_for_how_long(
+    looker: Looker, served: Served, axe: str
+) -> None:
+    session_id = served.notebook("Approvals")
+    page = looker.go(f"/sessions/{session_id}")
+    here = page.get_by_role("region", name="Who is here")
+
+    def installed(choice: str | None) -> str:
+        began = served.agent.begin("package_install", session_id=session_id, packages=["json"])
+        if choice is not None:
+            expect(here.get_by_role("alert")).to_contain_text("test asks to install json for")
+            here.get_by_role("button", name=choice).click()
+        told: str = served.agent.answer(began)["result"]["content"][0]["text"]
+        expect(here.get_by_role("alert")).to_have_count(0)
+        return told
+
+    began = served.agent.begin("package_install", session_id=session_id, packages=["json"])
+    expect(here.get_by_role("button")).to_have_text(
+        ["Allow once", "Allow in this session", "Allow in this project", "Always allow", "Refuse"]
+    )
+    assert_accessible(page, axe)
+    here.get_by_role("button", name="Refuse").click()
+    assert "page:owner refused it" in str(served.agent.answer(began))
+    expect(here.get_by_role("alert")).to_have_count(0)
+    assert "already_there" in installed("Allow once")
+    assert "already_there" in installed("Allow in this session")
+    assert "already_there" in installed(None)
+    for wider in ("Allow in this project", "Always allow"):
+        assert served.place.run("approvals", "forget", "packages").stdout == "1 forgotten\n"
+        assert "already_there" in installed(wider)
+    assert "already_there" in installed(None)
+    kept = json.loads(served.place.run("approvals", "--json").stdout)["approvals"]
+    assert kept == [{"scope": "always", "action": "packages", "of": ""}]
+    served.place.run("approvals", "forget")

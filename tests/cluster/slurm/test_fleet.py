@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from cellwright.engine.hosts import called_place
 from cellwright.engine.records import Batch, SessionRecord, put_session
-from cellwright.errors import HostCannot, HostUnreachable, SlurmFailed
+from cellwright.errors import HostCannot, HostUnreachable, NotApproved, SlurmFailed
 from cellwright.hosts.local import NoTransport
 from cellwright.slurm import commands
 from cellwright.slurm._allocations import AllocationOptions, Allocations
@@ -57,7 +58,15 @@ def test_where_none_is_named_one_that_is_ending_is_meant_only_where_there_is_no_
     assert only_allocation([ending]) is ending
 
 
-def fleet_at(directory: Path, kernel_bytes: int | None = None) -> SlurmFleet:
+async def anything(_words: str) -> None:
+    pass
+
+
+def fleet_at(
+    directory: Path,
+    kernel_bytes: int | None = None,
+    approve: Callable[[str], Awaitable[None]] = anything,
+) -> SlurmFleet:
     absent = SlurmCommands({"PATH": "/nonexistent"}, os.getuid())
     return SlurmFleet(
         Allocations(directory, absent, AllocationOptions(python="python3")),
@@ -67,7 +76,16 @@ def fleet_at(directory: Path, kernel_bytes: int | None = None) -> SlurmFleet:
         expiring=set,
         kernel_bytes=kernel_bytes,
         wait_s=0,
+        approve=approve,
     )
+
+
+async def test_no_allocation_is_asked_for_that_is_not_approved(tmp_path: Path) -> None:
+    async def refuse(words: str) -> None:
+        raise NotApproved(words, "ada refused it", hint="Ask her")
+
+    with pytest.raises(NotApproved, match="ask SLURM for an allocation"):
+        await fleet_at(tmp_path, approve=refuse).choose(None)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.system.daemon.conftest import COMMAND, Place
 from tests.waiting import LIMIT_S, wait_until
@@ -116,3 +117,62 @@ def test_run_asks_at_the_terminal(place: Place) -> None:
     written = path.read_text()
     assert "ADA 9" in written
     assert "swordfish" not in written
+
+
+def test_what_is_asked_first_is_approved_at_the_terminal_and_never_done_by_a_daemon_that_was_killed(
+    place: Place,
+) -> None:
+    place.environment["CELLWRIGHT_APPROVALS"] = '{"packages": "ask", "delete": "ask"}'
+    session_id = json.loads(place.run("new", "asks first", "--json").stdout)["session_id"]
+    install = ("packages", "add", session_id, "json")
+
+    def answered(line: str) -> tuple[int, str]:
+        with terminal(place, *install) as shown:
+            shown.see("cellwright asks to install json for")
+            shown.see("[o]nce, [s]ession, [p]roject, [a]lways, [r]efuse: ")
+            shown.type(f"{line}\n")
+            shown.command.wait(LIMIT_S)
+            shown.shown.extend(os.read(shown.fd, 4096))
+            return shown.command.returncode, shown.shown.decode()
+
+    code, told = answered("")
+    assert code == 1
+    assert "the person at cellwright refused it. Nothing was done" in told
+    # Nobody is asked where no terminal is.
+    alone = place.run(*install)
+    assert alone.returncode == 1
+    assert "nobody is there to ask, and approvals.unanswered = 'refuse'" in alone.stderr
+    assert answered("o")[0] == 0
+    assert place.run(*install).returncode == 1
+    assert answered("session")[0] == 0
+    assert place.run(*install).returncode == 0
+    assert f"session  packages  {session_id}" in place.run("approvals").stdout
+    # Killed between the question and the answer: nothing is done, and the same is asked again.
+    with terminal(place, "session", "delete", session_id) as shown:
+        shown.see("asks to delete session")
+        place.daemon().kill()
+        shown.type("once\n")
+        shown.see("The daemon ended")
+        shown.command.wait(LIMIT_S)
+        assert shown.command.returncode != 0
+    assert session_id in place.run("list").stdout
+    refused = [line for line in audited(place) if line.get("refused")]
+    assert refused[-1]["refused"] == "the daemon ended before anybody answered"
+    # What holds for the session outlived it.
+    assert place.run(*install).returncode == 0
+    with terminal(place, "session", "delete", session_id) as shown:
+        shown.see("asks to delete session")
+        shown.type("once\n")
+        shown.command.wait(LIMIT_S)
+        assert shown.command.returncode == 0
+    assert session_id not in place.run("list").stdout
+    deleted = [line["about"]["decided_by"] for line in audited(place) if line["about"]["action"] == "delete"]
+    assert deleted == ["cellwright", "the person at cellwright"]
+
+
+def audited(place: Place) -> list[dict[str, Any]]:
+    """What was approved and refused, oldest first."""
+    lines: list[dict[str, Any]] = json.loads(place.run("audit", "--kind", "approval", "--json").stdout)[
+        "lines"
+    ]
+    return lines

@@ -210,7 +210,7 @@ async def branch_adopt(call: Call, args: AdoptBranch) -> Reply:
     origin = branch.record.branch_of
     for session in call.engine.sessions():
         if session.id == origin:
-            session.refuse_if_taken()
+            call.refuse_if_taken(session)
     for one in (branch.id, origin) if origin is not None else ():
         await call.shared.planner.pause(one)
     adopted = await call.engine.adopt(branch.id)

@@ -9,6 +9,7 @@ import anyio
 from pydantic import Field, WithJsonSchema
 
 from cellwright.engine import Session
+from cellwright.engine.approvals import Matter
 from cellwright.engine.hosts import called_place
 from cellwright.engine.kernel import runtime_of
 from cellwright.engine.workspace import SessionLimits
@@ -161,6 +162,8 @@ class DeleteNotebook(Arguments):
 async def notebook_delete(call: Call, args: DeleteNotebook) -> Reply:
     """End a session: its kernel and history go, its .ipynb file stays."""
     session = call.session(args.session_id)
+    what = f"delete session {session.name}" + (f" and {session.path.name}" if args.remove_file else "")
+    await call.engine.approvals.require(Matter.of("delete", what, session.record))
     await call.shared.planner.pause(session.id)
     await call.engine.delete(session.id, remove_file=args.remove_file)
     call.client.forget(session.id)
@@ -172,6 +175,13 @@ def lies_at(session: Session) -> str | None:
     """Where a session's notebook lies on a Jupyter server."""
     there = session.record.there
     return f"{there[1]} on {f'jupyter:{there[0]}' if there[0] else 'jupyter'}" if there is not None else None
+
+
+def _network(session: Session) -> str | None:
+    """How far a session's code reaches, where it does or could."""
+    if (why := session.workspace.network_refused) is not None:
+        return f"off: {why}"
+    return session.network if session.network != "off" else None
 
 
 def about_session(session: Session, names: ToolNames) -> dict[str, Any]:
@@ -198,7 +208,7 @@ def about_session(session: Session, names: ToolNames) -> dict[str, Any]:
         "interpreter": session.record.python,
         "tier": session.tier,
         "packages": list(session.record.packages),
-        "network": session.network if session.network != "off" else None,
+        "network": _network(session),
         "limits": session.limits,
         "branch_of": session.record.branch_of,
         "adopted_by": session.record.adopted_by,

@@ -15,6 +15,7 @@ from mcp.types import ImageContent, ToolAnnotations
 from pydantic import Field
 
 from cellwright.engine import Session
+from cellwright.engine.approvals import Matter
 from cellwright.errors import FileRefused
 from cellwright.mcp._arguments import (
     MAX_CONTENT,
@@ -284,6 +285,9 @@ async def file_system(call: Call, args: FileSystem) -> Reply:
     if args.session_id is not None:
         session = call.session(args.session_id, reads=args.action in _READS)
     files = Files(call.engine)
+    if args.action == "delete" and session is None:  # a session's own files are its code's to delete, too
+        what = f"delete {args.path} of the data directory"
+        await call.engine.approvals.require(Matter("delete", what, once=True))
     if args.action == "read":
         return await _read(files, args, session)
     told = await _done(files, args, session)
