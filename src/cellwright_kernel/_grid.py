@@ -10,10 +10,12 @@ import base64
 import csv
 import io
 import math
+import weakref
 from array import array as numbers_array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from cellwright_kernel._chart_manifest import histogram
@@ -34,6 +36,9 @@ COMMON = 3
 FILE_ROWS = 20_000
 FILE_BYTES = 4 << 20
 MOST_KEPT = 3
+MOST_SHOWN = 50
+MOST_HELD_VALUES = 1_000_000
+"""A displayed table of more values than this is remembered only as long as code has it."""
 
 
 @dataclass(slots=True)
@@ -51,14 +56,32 @@ class Grids:
     """The frames of one kernel that grids look at."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, _Kept] = {}
+        self._kept: dict[tuple[int, str | None], _Kept] = {}
+        self._shown: dict[tuple[int, str], Callable[[], Any]] = {}
+
+    def remember(self, value: Any, digest: str, run: int) -> None:
+        """Have a table that cell ``[run]`` displays found again by its digest. Never raises."""
+        try:
+            frame = frame_of(value)
+            if frame is None:
+                return
+            is_small = frame.total_rows * len(frame.fields) <= MOST_HELD_VALUES
+            found: Callable[[], Any] = partial(_itself, value) if is_small else weakref.ref(value)
+        except Exception:  # noqa: BLE001  # boundary: whatever a library does with its own, the value is still shown
+            return
+        self._shown.pop((run, digest), None)
+        self._shown[run, digest] = found
+        while len(self._shown) > MOST_SHOWN:
+            del self._shown[next(iter(self._shown))]
 
     def forget(self) -> None:
         """Let go of all frames: a cell runs, and may want their memory."""
         self._kept.clear()
 
-    def answer(self, shell: Any, *, run: int, want: str, **asked: Any) -> dict[str, Any]:
-        """The reply to a question about the result of cell ``[run]``.
+    def answer(
+        self, shell: Any, *, run: int, want: str, digest: str | None = None, **asked: Any
+    ) -> dict[str, Any]:
+        """The reply to a question about the result of cell ``[run]``, or about what it displayed with this digest.
 
         Raises:
             LookupError: the result is gone, or there is no such column.
@@ -73,27 +96,38 @@ class Grids:
         }
         if want not in acts:
             raise ValueError(f"a grid cannot be asked for {want!r}; it answers {', '.join(acts)}")
-        kept = self._of(shell, run)
+        kept = self._of(shell, run, digest)
         reply = acts[want](kept, shell, **asked) if want == "open" else acts[want](kept, **asked)
         return {**reply, "runs": kept.runs, "total": kept.frame.total_rows}
 
-    def _of(self, shell: Any, run: int) -> _Kept:
-        results = dict.get(shell.user_ns, "_oh")
-        if type(results) is not dict or run not in results:
-            raise LookupError(f"the result of cell [{run}] is no longer in the kernel: run the cell again")
-        value, runs = results[run], shell.execution_count
-        kept = self._kept.get(run)
+    def _of(self, shell: Any, run: int, digest: str | None) -> _Kept:
+        key, runs = (run, digest), shell.execution_count
+        value = self._value(shell, run, digest)
+        kept = self._kept.get(key)
         # A cell may have changed the frame in place since: row numbers and sizes of before say nothing then.
         if kept is None or kept.value is not value or kept.runs != runs:
             frame = frame_of(value)
             if frame is None:
-                raise ValueError(f"the result of cell [{run}] is no table any more")
+                raise ValueError(f"what cell [{run}] showed is no table any more")
             kept = _Kept(value, frame, runs)
-        self._kept.pop(run, None)
-        self._kept[run] = kept
+        self._kept.pop(key, None)
+        self._kept[key] = kept
         while len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
         return kept
+
+    def _value(self, shell: Any, run: int, digest: str | None) -> Any:
+        if digest is not None:
+            value = self._shown.get((run, digest), _nothing)()
+            if value is None:
+                raise LookupError(
+                    f"what cell [{run}] displayed is no longer in the kernel: give it a name, and run the cell again"
+                )
+            return value
+        results = dict.get(shell.user_ns, "_oh")
+        if type(results) is not dict or run not in results:
+            raise LookupError(f"the result of cell [{run}] is no longer in the kernel: run the cell again")
+        return results[run]
 
     def _open(self, kept: _Kept, shell: Any) -> dict[str, Any]:
         frame = kept.frame
@@ -182,6 +216,14 @@ class Grids:
         if last:
             kept.parquet = None
         return {"text": base64.b64encode(part).decode(), "next": None if last else end}
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _nothing() -> None:
+    return None
 
 
 def _place(frame: Frame, name: str) -> int:

@@ -463,6 +463,8 @@ class DigestingFormatter(DisplayFormatter):
         if isinstance(plain, str) and KEY not in metadata:
             digest = hidden_digest(obj) if is_complete(plain) else digest_of(obj)
             if digest is not None:
+                shell: Any = self.parent
+                shell.grids.remember(obj, digest, shell.displayhook.prompt_count)
                 facts = figure_facts(obj)
                 metadata = {
                     **metadata,

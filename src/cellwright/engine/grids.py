@@ -16,7 +16,7 @@ from cellwright.engine._context import SessionContext
 from cellwright.engine.kernel import SessionKernel
 from cellwright.errors import KernelError, KernelGone
 
-__all__ = ["GridColumn", "GridFigures", "GridHead", "GridRows", "SessionGrids"]
+__all__ = ["GridColumn", "GridFigures", "GridHead", "GridRows", "SessionGrids", "ShownTable"]
 
 GRID_REQUEST = "cellwright_grid_request"
 # A million texts are sorted within seconds; a larger frame takes its time.
@@ -24,6 +24,15 @@ _TIMEOUT_S = 120.0
 
 FileFormat: TypeAlias = Literal["csv", "parquet"]
 T = TypeVar("T")
+
+
+class ShownTable(msgspec.Struct, frozen=True):
+    """A table in a cell's outputs."""
+
+    run: int
+    """The number that the cell ran under."""
+    digest: str | None = None
+    """What the kernel told beside it, of one that ``display()`` showed; None for the cell's result."""
 
 
 class GridColumn(msgspec.Struct, frozen=True):
@@ -77,13 +86,13 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 class SessionGrids:
-    """The grids of one session; ``run`` is the number that a cell ran under."""
+    """The grids of one session."""
 
     def __init__(self, session: SessionContext, kernel: SessionKernel) -> None:
         self._session = session
         self._kernel = kernel
 
-    async def head(self, run: int) -> GridHead:
+    async def head(self, table: ShownTable) -> GridHead:
         """The columns and the size of the table that a cell showed.
 
         Raises:
@@ -91,11 +100,11 @@ class SessionGrids:
             KernelGone: there is no kernel that has it.
             KernelError: the table is gone from the kernel.
         """
-        return await self._ask(run, {"want": "open"}, GridHead)
+        return await self._ask(table, {"want": "open"}, GridHead)
 
     async def rows(
         self,
-        run: int,
+        table: ShownTable,
         *,
         start: int,
         count: int,
@@ -104,13 +113,15 @@ class SessionGrids:
     ) -> GridRows:
         """Some rows, of those that the filters leave, by the order of a column."""
         asked = {"want": "rows", "start": start, "count": count, "sort": sort or (), "filters": filters}
-        return await self._ask(run, asked, GridRows)
+        return await self._ask(table, asked, GridRows)
 
-    async def figures(self, run: int, column: str) -> GridFigures:
+    async def figures(self, table: ShownTable, column: str) -> GridFigures:
         """What a column holds, counted over all rows."""
-        return await self._ask(run, {"want": "column", "name": column}, GridFigures)
+        return await self._ask(table, {"want": "column", "name": column}, GridFigures)
 
-    async def file(self, run: int, format: FileFormat) -> AsyncIterator[bytes]:  # what people call it
+    async def file(
+        self, table: ShownTable, format: FileFormat
+    ) -> AsyncIterator[bytes]:  # what people call it
         """The whole table as a file, part by part.
 
         Raises:
@@ -119,16 +130,18 @@ class SessionGrids:
         start: int | None = 0
         runs: int | None = None
         while start is not None:
-            part = await self._ask(run, {"want": format, "start": start}, _Part)
+            part = await self._ask(table, {"want": format, "start": start}, _Part)
             if runs is not None and part.runs != runs:
                 raise KernelError("A cell ran while the table was written", hint="Take it once more")
             runs, start = part.runs, part.next
             yield part.text.encode() if format == "csv" else base64.b64decode(part.text)
 
-    async def _ask(self, run: int, content: dict[str, Any], kind: type[T]) -> T:
+    async def _ask(self, table: ShownTable, content: dict[str, Any], kind: type[T]) -> T:
         if self._session.record.kernel_id is None:
             raise KernelGone("The kernel that has this table is gone", hint="Run the cell again")
-        reply = await self._kernel.ask(GRID_REQUEST, {"run": run, **content}, timeout_s=_TIMEOUT_S)
+        reply = await self._kernel.ask(
+            GRID_REQUEST, {"run": table.run, "digest": table.digest, **content}, timeout_s=_TIMEOUT_S
+        )
         if reply.get("status") != "ok":
             is_gone = reply.get("ename") == "LookupError"
             hint = "Run the cell again" if is_gone else "Change the filter, the order or the format"

@@ -15,32 +15,44 @@ from starlette.responses import Response, StreamingResponse
 
 from cellwright.engine import Session
 from cellwright.engine.cell_states import ran_in_kernel
-from cellwright.engine.grids import GridColumn, GridHead
-from cellwright.errors import KernelGone, UnknownCell
+from cellwright.engine.grids import GridColumn, GridHead, ShownTable
+from cellwright.errors import KernelBusy, KernelGone, UnknownCell
 from cellwright.notebook import Cell
 from cellwright.notebook.languages import cell_metadata
 from cellwright.web.requests import PageRequest, action, answer, attachment, page
 
-__all__ = ["ROUTES", "chart_code", "grid_run"]
+__all__ = ["ROUTES", "chart_code", "may_have_grid", "shown_table"]
 
 _MOST_ROWS = 1_000
 _MOST_FILTERS = 20
 _NUMBER = re.compile(r"\d{1,12}")
 
 
-def grid_run(session: Session, cell: Cell, number: int) -> int | None:
-    """The number under which the live kernel keeps the table of an output; None where it has none."""
-    output = cell.outputs[number] if number < len(cell.outputs) else {}
-    count = output.get("execution_count")
-    if output.get("output_type") != "execute_result" or not isinstance(count, int):
+def may_have_grid(session: Session, cell: Cell, number: int) -> bool:
+    """Whether the live kernel has the table of an output, or will tell once the cell that displays it has ended."""
+    is_running = any(one.cell_id == cell.id for one in session.runs.live)
+    waits = is_running and session.runs_python and _digest(_output(cell, number)) is not None
+    return waits or shown_table(session, cell, number) is not None
+
+
+def shown_table(session: Session, cell: Cell, number: int) -> ShownTable | None:
+    """What the live kernel finds the table of an output by; None where it has none."""
+    output, count = _output(cell, number), cell.execution_count
+    if count is None or not session.runs_python or not ran_in_kernel(session, cell):
         return None
-    is_kept = session.runs_python and cell.execution_count == count and ran_in_kernel(session, cell)
-    return count if is_kept else None
+    if output.get("output_type") == "execute_result":
+        return ShownTable(count) if output.get("execution_count") == count else None
+    digest = _digest(output)
+    return ShownTable(count, digest) if digest is not None else None
+
+
+def _output(cell: Cell, number: int) -> Mapping[str, Any]:
+    return cell.outputs[number] if number < len(cell.outputs) else {}
 
 
 async def _head(request: PageRequest) -> Response:
-    session, cell, number, run = _asked(request)
-    head = await session.grids.head(run)
+    session, cell, number, table = _asked(request)
+    head = await session.grids.head(table)
     told = msgspec.to_builtins(head)
     shown = _digest(cell.outputs[number])
     # Of a table without a digest nobody can tell.
@@ -58,11 +70,11 @@ def _digest(output: Mapping[str, Any]) -> str | None:
 
 
 async def _rows(request: PageRequest) -> Response:
-    session, _, _, run = _asked(request)
+    session, _, _, table = _asked(request)
     query = request.http.query_params
     order = query.get("sort", "")
     found = await session.grids.rows(
-        run,
+        table,
         start=_whole(query.get("start", "0")),
         count=min(_whole(query.get("count", "100")), _MOST_ROWS),
         sort=(order[1:], order[0] == "-") if order else None,
@@ -86,17 +98,17 @@ def _filters(text: str) -> tuple[tuple[str, str], ...]:
 
 
 async def _figures(request: PageRequest) -> Response:
-    session, _, _, run = _asked(request)
-    figures = await session.grids.figures(run, request.http.query_params.get("column", ""))
+    session, _, _, table = _asked(request)
+    figures = await session.grids.figures(table, request.http.query_params.get("column", ""))
     return answer(msgspec.to_builtins(figures))
 
 
 async def _file(request: PageRequest) -> Response:
     """The whole table. Its first part is had before anything is answered, so that what goes wrong is said."""
-    session, cell, _, run = _asked(request)
+    session, cell, _, table = _asked(request)
     wanted = "parquet" if request.http.path_params["format"] == "parquet" else "csv"
-    head = await session.grids.head(run)
-    parts = session.grids.file(run, "parquet" if wanted == "parquet" else "csv")
+    head = await session.grids.head(table)
+    parts = session.grids.file(table, "parquet" if wanted == "parquet" else "csv")
     first = await anext(parts)
 
     async def whole() -> AsyncIterator[bytes]:
@@ -110,22 +122,26 @@ async def _file(request: PageRequest) -> Response:
 
 async def _chart(request: PageRequest) -> Response:
     """Write a cell below that draws a column, and run it."""
-    session, cell, _, run = _asked(request)
-    head = await session.grids.head(run)
+    session, cell, _, table = _asked(request)
+    head = await session.grids.head(table)
     name = (await request.form()).get("column", "")
     column = next((one for one in head.columns if one.name == name), None)
     if column is None:
         raise UnknownCell(f"The table has no column {name!r}", hint="Open it again: it has changed")
     metadata = cell_metadata(language="python") if session.language != "python" else None
+    if head.name is None and table.digest is not None:
+        raise KernelGone(
+            "The table has no name that code could draw it by", hint="Give it one, and display that"
+        )
     position = session.document.index(cell.id) + 1
-    added = await session.add_cell(chart_code(head, column, run), position=position, metadata=metadata)
+    added = await session.add_cell(chart_code(head, column, table), position=position, metadata=metadata)
     await session.execute(added.id)
     return request.done("The chart is in a cell of its own, below", go=f"#cell-{added.id}")
 
 
-def chart_code(head: GridHead, column: GridColumn, run: int) -> str:
+def chart_code(head: GridHead, column: GridColumn, shown: ShownTable) -> str:
     """Code that draws one column: numbers by how often they are, times as a line, else the commonest values."""
-    table, name = head.name or f"Out[{run}]", column.name
+    table, name = head.name or f"Out[{shown.run}]", column.name
     value = next((one.name for one in head.columns if one.kind == "number" and not one.index), None)
     counted = _counted(head, column, table)
     if column.kind == "number":
@@ -155,19 +171,22 @@ def _counted(head: GridHead, column: GridColumn, table: str) -> str | None:
             return None
 
 
-def _asked(request: PageRequest) -> tuple[Session, Cell, int, int]:
-    """The session, the cell, the output's number and its run that an address names.
+def _asked(request: PageRequest) -> tuple[Session, Cell, int, ShownTable]:
+    """The session, the cell, the output's number and its table that an address names.
 
     Raises:
+        KernelBusy: the cell that displayed it is running.
         KernelGone: no live kernel has the output's table.
     """
     session = request.session()
     cell = session.cell(request.http.path_params["cell_id"])
     number: int = request.http.path_params["number"]
-    run = grid_run(session, cell, number)
-    if run is None:
+    table = shown_table(session, cell, number)
+    if table is None and may_have_grid(session, cell, number):
+        raise KernelBusy("The cell that shows this table is running", hint="Wait for its end")
+    if table is None:
         raise KernelGone("The kernel no longer has this table", hint="Run the cell again")
-    return session, cell, number, run
+    return session, cell, number, table
 
 
 _GRID = "/sessions/{session_id}/cells/{cell_id}/outputs/{number:int}/grid"

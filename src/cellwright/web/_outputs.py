@@ -37,7 +37,7 @@ from cellwright.formats.markup import MAX_CHARACTERS
 from cellwright.formats.prose import ProseWriter, bare_latex, formula_html
 from cellwright.formats.sanitize import Clean, clean_fragment
 from cellwright.notebook.widgets import VIEW_MIME, view_of
-from cellwright.web._grid import grid_run
+from cellwright.web._grid import may_have_grid
 from cellwright.web._tables import asked_by, csv_text, table_of, table_page
 from cellwright.web._templates import amount, render
 from cellwright.web.requests import PageRequest, attachment, page
@@ -569,10 +569,8 @@ async def _table(request: PageRequest) -> Response:
     table = await anyio.to_thread.run_sync(table_of, html)
     shown = table_page(table, asked_by(request.http.query_params))
     session, named = request.session(), _named(request)
-    run = grid_run(session, session.cell(named["cell_id"]), named["n"])
-    return request.fragment(
-        "output_table.html", shown=shown, at=_at(request), has_grid=run is not None, **named
-    )
+    has_grid = may_have_grid(session, session.cell(named["cell_id"]), named["n"])
+    return request.fragment("output_table.html", shown=shown, at=_at(request), has_grid=has_grid, **named)
 
 
 async def _table_file(request: PageRequest) -> Response:

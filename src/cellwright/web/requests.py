@@ -233,7 +233,7 @@ def _error_page(request: PageRequest, error: CellwrightError, status: int) -> Re
 
 
 def _refusal(_request: PageRequest, error: CellwrightError, status: int) -> Response:
-    return answer({"error": error.message, "hint": error.hint}, status)
+    return answer({"error": error.message, "hint": error.hint, "code": error.code}, status)
 
 
 # What a browser is told of an answer that it is to save. Pure.

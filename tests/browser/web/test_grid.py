@@ -77,7 +77,7 @@ def test_a_million_rows_are_scrolled_sorted_filtered_and_copied_by_the_keyboard(
     assert (copied[0], copied[1], len(copied)) == ("n\thalf\tword", "94\t47\tw3", 15)
 
 
-def test_a_table_is_taken_whole_charted_and_says_when_it_changed_or_is_gone(
+def test_a_table_is_taken_whole_and_charted_and_says_when_it_changed(
     looker: Looker, served: Served, tables: str
 ) -> None:
     page = looker.go(f"/sessions/{tables}")
@@ -104,16 +104,35 @@ def test_a_table_is_taken_whole_charted_and_says_when_it_changed_or_is_gone(
     expect(shown.locator(".grid .count")).to_have_text("1 of 90 rows")
     expect(shown.get_by_text("The table has changed since it was shown")).to_be_visible()
 
-    cell = served.add(tables, "import threading; threading.Event().wait()", run=False)
+
+def test_grids_wait_for_the_cell_that_runs_and_are_of_displayed_tables_and_of_live_kernels(
+    looker: Looker, served: Served, tables: str
+) -> None:
+    looker.overlooked = "409"
+    page = looker.go(f"/sessions/{tables}")
+    opened(page, 1)
+    shown = page.locator("article.cell.code").nth(1)
+    cell = served.add(
+        tables, "display(few.head(70), few)\nimport threading; threading.Event().wait()", run=False
+    )
     served.agent.begin("cell_execute", session_id=tables, cell_id=cell)
-    expect(page.locator("article.cell.code").last.locator(".state")).to_have_text("running")
+    last = page.locator("article.cell.code").last
+    expect(last.locator(".state")).to_have_text("running")
     shown.get_by_role("button", name="size", exact=True).click()
     expect(shown.get_by_role("alert")).to_contain_text("is running a cell")
+    last.scroll_into_view_if_needed()
+    last.get_by_role("button", name="All rows of output 1").click()
+    expect(last.get_by_role("status")).to_contain_text("All rows come when")
     page.get_by_role("button", name="Stop", exact=True).click()
-    expect(page.locator("article.cell.code").last.locator(".state")).to_have_text("interrupted")
-    shown.get_by_role("button", name="Try again").click()
+    # Both get their rows by themselves: the grid that was open, and the one of a table that has no name.
+    expect(last.locator(".grid .count")).to_have_text("70 rows × 3 columns")
+    expect(last.get_by_text("All rows come when")).to_have_count(0)
     expect(shown.get_by_role("alert")).to_be_hidden()
-    expect(shown.locator(".space .row").first).to_contain_text("89000")
+    expect(shown.locator(".space .row").first).to_contain_text("2026-01-01")
+    last.get_by_role("button", name="Chart kind").click()
+    looker.hears("has no name that code could draw it by")
+    last.get_by_role("button", name="All rows of output 2").click()
+    expect(last.locator(".grid .count").nth(1)).to_have_text("90 rows × 3 columns")
 
     served.tell("kernel_restart", session_id=tables)
     shown.get_by_role("button", name="size", exact=True).click()

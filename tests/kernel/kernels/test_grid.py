@@ -52,6 +52,14 @@ async def test_of_a_million_rows_a_page_is_told_sorted_and_filtered(kernel: Any,
     assert (len(figures["bars"]), sum(figures["bars"])) == (16, 999_999)
     words = await ask(kernel, run, "column", name="word")
     assert (words["distinct"], words["common"][0]) == (7, ["w0", 142_858])
+    # Of what was only displayed the kernel keeps what is small.
+    shown = await run_cell(kernel, "display(many.copy(), many.head(100).copy())")
+    large, small = (content["metadata"]["cellwright"]["digest"] for _, content in shown.outputs)
+    run = shown.reply["execution_count"]
+    kept = await ask(kernel, run, "open", digest=small)
+    assert (kept["status"], kept.get("total")) == ("ok", 100), kept
+    gone = await ask(kernel, run, "open", digest=large)
+    assert (gone["ename"], "give it a name" in gone["evalue"]) == ("LookupError", True)
 
 
 async def test_polars_and_sql_results_and_indexes_are_grids_too(kernel: Any, run_cell: Any) -> None:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from cellwright.engine.grids import GridColumn, GridHead
+from cellwright.engine.grids import GridColumn, GridHead, ShownTable
 from cellwright.formats import FORMATS
 from cellwright.web._grid import chart_code
 from cellwright.web._outputs import placed
@@ -35,13 +35,13 @@ def head(kind: str = "pandas.DataFrame", name: str | None = "sales") -> GridHead
     ],
 )
 def test_a_column_is_charted_by_what_it_holds(column: GridColumn, kind: str, drawn: str) -> None:
-    code = chart_code(head(kind), column, 3)
+    code = chart_code(head(kind), column, ShownTable(3))
     ast.parse(code)
     assert drawn in code
 
 
 def test_a_result_without_a_name_is_charted_by_its_number() -> None:
-    assert "show(Out[3], " in chart_code(head(name=None), NUMBER, 3)
+    assert "show(Out[3], " in chart_code(head(name=None), NUMBER, ShownTable(3))
 
 
 def test_a_traceback_names_cells_by_their_places_as_far_as_they_are_known() -> None:

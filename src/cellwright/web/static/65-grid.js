@@ -39,7 +39,12 @@ class Grid {
   async get(path) {
     const answer = await ask(this.url + path);
     const told = await answer.json();
-    if (!answer.ok || told.error) throw new Error([told.error, told.hint].filter(Boolean).join(". "));
+    if (!answer.ok || told.error) {
+      const error = new Error(
+        [told.error, told.hint].filter(Boolean).join(". "),
+      );
+      throw Object.assign(error, { isBusy: told.code === "kernel_busy" });
+    }
     return told;
   }
 
@@ -50,7 +55,10 @@ class Grid {
     this.root = made_of("cell-grid", { className: "grid" });
     this.root.moved = () => this.go(this.first);
     this.root.setAttribute("role", "region");
-    this.root.setAttribute("aria-label", this.button.getAttribute("aria-label"));
+    this.root.setAttribute(
+      "aria-label",
+      this.button.getAttribute("aria-label"),
+    );
     const bar = made_of("div", { className: "tools" });
     this.count = made_of("span", { className: "count" });
     this.count.setAttribute("role", "status");
@@ -58,35 +66,70 @@ class Grid {
     this.problem.setAttribute("role", "alert");
     bar.append(
       this.count,
-      made_of("small", { textContent: `${head.name ? `${head.name}, ` : ""}${head.type}${cut > 0 ? `; the first ${head.columns.length} of ${head.width} columns` : ""}` }),
+      made_of("small", {
+        textContent: `${head.name ? `${head.name}, ` : ""}${head.type}${
+          cut > 0
+            ? `; the first ${head.columns.length} of ${head.width} columns`
+            : ""
+        }`,
+      }),
       pressed_by("Copy", () => this.choice.copy()),
-      this.download("CSV"), this.download("Parquet"),
+      this.download("CSV"),
+      this.download("Parquet"),
       pressed_by("Close", () => this.close()),
       this.problem,
     );
-    this.note = made_of("p", { className: "notice", textContent: "The table has changed since it was shown above: this is what the kernel has now." });
+    this.note = made_of("p", {
+      className: "notice",
+      textContent:
+        "The table has changed since it was shown above: this is what the kernel has now.",
+    });
     this.body = made_of("div", { className: "scroll", tabIndex: 0 });
     this.body.setAttribute("role", "grid");
     this.body.setAttribute("aria-label", `${head.name ?? "Table"}, all rows`);
     this.body.setAttribute("aria-colcount", head.columns.length);
     this.body.setAttribute("aria-readonly", "true");
-    this.widths = head.columns.map((one) => `${Math.min(Math.max(one.name.length + 4, one.kind === "number" ? 13 : 16), 34)}ch`);
+    this.widths = head.columns.map((one) =>
+      `${
+        Math.min(
+          Math.max(one.name.length + 4, one.kind === "number" ? 13 : 16),
+          34,
+        )
+      }ch`
+    );
     this.space = made_of("div", { className: "space" });
     this.space.setAttribute("role", "rowgroup");
     this.body.append(this.heads.build(head.columns), this.space);
     this.root.append(this.note, bar, this.body);
     this.root.style.setProperty("--columns", this.widths.join(" "));
     // The page's own keys, such as the arrows from cell to cell, are not meant here.
-    this.root.addEventListener("keydown", (event) => { if (event.key !== "Escape") event.stopPropagation(); });
+    this.root.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") event.stopPropagation();
+    });
     this.body.addEventListener("scroll", () => this.scrolled());
-    this.body.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
+    this.body.addEventListener("wheel", (event) => this.wheeled(event), {
+      passive: false,
+    });
     this.body.addEventListener("keydown", (event) => this.choice.key(event));
-    this.space.addEventListener("pointerdown", (event) => this.choice.point(event));
-    this.body.addEventListener("copy", (event) => { if (event.target === this.body) { event.preventDefault(); this.choice.copy(); } });
+    this.space.addEventListener(
+      "pointerdown",
+      (event) => this.choice.point(event),
+    );
+    this.body.addEventListener("copy", (event) => {
+      if (event.target === this.body) {
+        event.preventDefault();
+        this.choice.copy();
+      }
+    });
   }
 
   download(kind) {
-    const link = made_of("a", { className: "button", href: `${this.url}/all.${kind.toLowerCase()}`, textContent: kind, download: "" });
+    const link = made_of("a", {
+      className: "button",
+      href: `${this.url}/all.${kind.toLowerCase()}`,
+      textContent: kind,
+      download: "",
+    });
     link.setAttribute("aria-label", `All rows as ${kind}`);
     return link;
   }
@@ -97,12 +140,23 @@ class Grid {
     this.space.style.height = `${this.height}px`;
     this.body.setAttribute("aria-rowcount", this.found + 1);
     const total = this.head.total.toLocaleString("en");
-    this.count.textContent = this.found === this.head.total ? `${total} rows × ${this.head.width} columns` : `${this.found.toLocaleString("en")} of ${total} rows`;
+    this.count.textContent = this.found === this.head.total
+      ? `${total} rows × ${this.head.width} columns`
+      : `${this.found.toLocaleString("en")} of ${total} rows`;
   }
 
-  get isScaled() { return this.height < this.found * ROW; }
-  get fitting() { return Math.max(Math.floor((this.body.clientHeight - this.heads.root.offsetHeight) / ROW), 3); }
-  get lastFirst() { return Math.max(this.found - this.fitting, 0); }
+  get isScaled() {
+    return this.height < this.found * ROW;
+  }
+  get fitting() {
+    return Math.max(
+      Math.floor((this.body.clientHeight - this.heads.root.offsetHeight) / ROW),
+      3,
+    );
+  }
+  get lastFirst() {
+    return Math.max(this.found - this.fitting, 0);
+  }
 
   // Rows ---------------------------------------------------------------------------------------------------------------
 
@@ -110,7 +164,9 @@ class Grid {
     const room = Math.max(this.body.scrollHeight - this.body.clientHeight, 1);
     // The place that was set for a row says less than the row itself.
     if (this.isScaled && this.set === Math.round(this.body.scrollTop)) return;
-    this.first = this.isScaled ? this.body.scrollTop / room * this.lastFirst : this.body.scrollTop / ROW;
+    this.first = this.isScaled
+      ? this.body.scrollTop / room * this.lastFirst
+      : this.body.scrollTop / ROW;
     this.draw();
   }
 
@@ -123,33 +179,54 @@ class Grid {
   go(first) {
     this.first = Math.min(Math.max(first, 0), this.lastFirst);
     const room = Math.max(this.body.scrollHeight - this.body.clientHeight, 1);
-    this.body.scrollTop = this.isScaled ? this.first / Math.max(this.lastFirst, 1) * room : this.first * ROW;
+    this.body.scrollTop = this.isScaled
+      ? this.first / Math.max(this.lastFirst, 1) * room
+      : this.first * ROW;
     this.set = Math.round(this.body.scrollTop);
     this.draw();
   }
 
   query(start, count) {
-    return `/rows?${new URLSearchParams({ start, count, sort: this.heads.sort, filters: JSON.stringify(this.heads.filters) })}`;
+    return `/rows?${new URLSearchParams({
+      start,
+      count,
+      sort: this.heads.sort,
+      filters: JSON.stringify(this.heads.filters),
+    })}`;
   }
 
-  row(number) { return this.chunks.get(Math.floor(number / CHUNK))?.[number % CHUNK]; }
+  row(number) {
+    return this.chunks.get(Math.floor(number / CHUNK))?.[number % CHUNK];
+  }
 
   async draw() {
     this.paint();
-    const from = Math.floor(Math.max(this.first - 20, 0) / CHUNK), to = Math.floor(Math.min(this.first + this.fitting + 20, Math.max(this.found - 1, 0)) / CHUNK);
+    const from = Math.floor(Math.max(this.first - 20, 0) / CHUNK),
+      to = Math.floor(
+        Math.min(this.first + this.fitting + 20, Math.max(this.found - 1, 0)) /
+          CHUNK,
+      );
     const wanted = [];
-    for (let chunk = from; chunk <= to; chunk += 1) if (!this.chunks.has(chunk)) wanted.push(chunk);
+    for (let chunk = from; chunk <= to; chunk += 1) {
+      if (!this.chunks.has(chunk)) wanted.push(chunk);
+    }
     if (!wanted.length || this.loading) return;
     this.loading = true;
     const asked = this.asked;
     try {
-      const told = await this.get(this.query(wanted[0] * CHUNK, (wanted.at(-1) - wanted[0] + 1) * CHUNK));
+      const told = await this.get(
+        this.query(wanted[0] * CHUNK, (wanted.at(-1) - wanted[0] + 1) * CHUNK),
+      );
       if (asked !== this.asked) return;
-      if (told.runs !== this.head.runs || told.total !== this.head.total) await this.again();
-      else this.keep(wanted[0], wanted.at(-1), told);
+      if (told.runs !== this.head.runs || told.total !== this.head.total) {
+        await this.again();
+      } else this.keep(wanted[0], wanted.at(-1), told);
       this.say("");
     } catch (error) {
       this.say(error.message);
+      if (error.isBusy && isRunning()) {
+        onceIdle.add(this.retry ??= () => this.root.isConnected && this.draw());
+      }
       return;
     } finally {
       this.loading = false;
@@ -160,9 +237,20 @@ class Grid {
   }
 
   keep(from, to, told) {
-    if (told.found !== this.found) { this.found = told.found; this.fit(); }
-    for (let chunk = from; chunk <= to; chunk += 1) this.chunks.set(chunk, told.rows.slice((chunk - from) * CHUNK, (chunk - from + 1) * CHUNK));
-    for (const chunk of this.chunks.keys()) { if (this.chunks.size <= MOST_CHUNKS) break; if (chunk < from || chunk > to) this.chunks.delete(chunk); }
+    if (told.found !== this.found) {
+      this.found = told.found;
+      this.fit();
+    }
+    for (let chunk = from; chunk <= to; chunk += 1) {
+      this.chunks.set(
+        chunk,
+        told.rows.slice((chunk - from) * CHUNK, (chunk - from + 1) * CHUNK),
+      );
+    }
+    for (const chunk of this.chunks.keys()) {
+      if (this.chunks.size <= MOST_CHUNKS) break;
+      if (chunk < from || chunk > to) this.chunks.delete(chunk);
+    }
   }
 
   /** A cell ran since: the table may be another one. */
@@ -186,36 +274,62 @@ class Grid {
   say(text) {
     this.problem.hidden = !text;
     this.problem.textContent = text;
-    if (text) this.problem.append(" ", pressed_by("Try again", () => this.draw()));
+    if (text) {
+      this.problem.append(
+        " ",
+        pressed_by("Try again", () => this.draw()),
+      );
+    }
   }
 
   paint() {
     const first = Math.floor(this.first), rows = [];
-    for (let number = Math.max(first - 5, 0); number < Math.min(first + this.fitting + 6, this.found); number += 1) rows.push(this.rowOf(number));
+    for (
+      let number = Math.max(first - 5, 0);
+      number < Math.min(first + this.fitting + 6, this.found);
+      number += 1
+    ) rows.push(this.rowOf(number));
     // Where the rows stand follows what is seen, so that they glide by whole and half rows alike.
-    const top = this.isScaled ? this.body.scrollTop - (this.first - first) * ROW - Math.min(first, 5) * ROW : Math.max(first - 5, 0) * ROW;
+    const top = this.isScaled
+      ? this.body.scrollTop - (this.first - first) * ROW -
+        Math.min(first, 5) * ROW
+      : Math.max(first - 5, 0) * ROW;
     const shift = made_of("div", { className: "window" });
     shift.setAttribute("role", "presentation");
     shift.style.transform = `translateY(${Math.max(top, 0)}px)`;
     shift.append(...rows);
     this.space.replaceChildren(shift);
-    const active = this.cellId(this.choice.active.row, this.choice.active.column);
-    if (document.getElementById(active)) this.body.setAttribute("aria-activedescendant", active); else this.body.removeAttribute("aria-activedescendant");
+    const active = this.cellId(
+      this.choice.active.row,
+      this.choice.active.column,
+    );
+    if (document.getElementById(active)) {
+      this.body.setAttribute("aria-activedescendant", active);
+    } else this.body.removeAttribute("aria-activedescendant");
   }
 
-  cellId(row, column) { return `${this.url}/${row}/${column}`; }
+  cellId(row, column) {
+    return `${this.url}/${row}/${column}`;
+  }
 
   rowOf(number) {
-    const held = this.row(number), row = made_of("div", { className: held ? "row" : "row waits" });
+    const held = this.row(number),
+      row = made_of("div", { className: held ? "row" : "row waits" });
     row.setAttribute("role", "row");
     row.setAttribute("aria-rowindex", number + 2);
     this.head.columns.forEach((column, place) => {
-      const value = held?.[place], cell = made_of("div", { className: `cell-of ${column.kind}`, id: this.cellId(number, place) });
+      const value = held?.[place],
+        cell = made_of("div", {
+          className: `cell-of ${column.kind}`,
+          id: this.cellId(number, place),
+        });
       cell.setAttribute("role", column.index ? "rowheader" : "gridcell");
       cell.setAttribute("aria-colindex", place + 1);
       if (held && value === null) cell.classList.add("none");
       cell.textContent = held ? shown_as(value) : "…";
-      if (this.choice.has(number, place)) cell.setAttribute("aria-selected", "true");
+      if (this.choice.has(number, place)) {
+        cell.setAttribute("aria-selected", "true");
+      }
       row.append(cell);
     });
     return row;
@@ -233,13 +347,21 @@ class Grid {
     delete this.body.dataset.ready;
     this.draw();
   }
-
 }
 
 /** Where the page puts a cell anew around its grid, the grid stays at the row where it was. */
-customElements.define("cell-grid", class extends HTMLElement { connectedCallback() { this.moved(); } });
+customElements.define(
+  "cell-grid",
+  class extends HTMLElement {
+    connectedCallback() {
+      this.moved();
+    }
+  },
+);
 
-function made_of(tag, properties) { return Object.assign(document.createElement(tag), properties); }
+function made_of(tag, properties) {
+  return Object.assign(document.createElement(tag), properties);
+}
 
 function pressed_by(text, act) {
   const button = made_of("button", { type: "button", textContent: text });
@@ -250,12 +372,67 @@ function pressed_by(text, act) {
 function shown_as(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return String(value);
-  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(8)));
+  return Number.isInteger(value)
+    ? String(value)
+    : String(Number(value.toPrecision(8)));
+}
+
+const isRunning = () =>
+  document.querySelector("#cells .state:is(.running, .queued)") !== null;
+
+/** What open grids do once the kernel has nothing to run. */
+const onceIdle = new Set();
+/** The grids that are to open then, by their addresses: the page may put their outputs anew meanwhile. */
+const awaited = new Set();
+
+new MutationObserver(() => {
+  if (!onceIdle.size && !awaited.size) return;
+  for (const url of awaited) {
+    const button = document.querySelector(`[data-grid="${CSS.escape(url)}"]`);
+    if (button && isRunning()) tellOfWaiting(button);
+    else if (button && awaited.delete(url)) openGrid(button);
+  }
+  if (isRunning()) return;
+  const waiting = [...onceIdle];
+  onceIdle.clear();
+  for (const act of waiting) act();
+}).observe(document.body, { childList: true, subtree: true });
+
+/** Open the grid of an output. While the kernel runs a cell the preview stays, and says what it waits for. */
+async function openGrid(button) {
+  const output = button.closest(".output");
+  button.disabled = true;
+  output.querySelector(".waiting")?.remove();
+  try {
+    await new Grid(button, output).open();
+  } catch (error) {
+    if (error.isBusy && isRunning()) {
+      awaited.add(button.dataset.grid);
+      tellOfWaiting(button);
+    } else say(error.message, true);
+  } finally {
+    button.disabled = false;
+  }
+}
+
+function tellOfWaiting(button) {
+  const form = button.closest("form");
+  if (form.nextElementSibling?.matches(".waiting")) return;
+  const told = made_of("p", {
+    className: "notice waiting",
+    textContent:
+      "These are the rows that the cell showed. All rows come when the kernel has run what it is running. ",
+  });
+  told.setAttribute("role", "status");
+  const stop = () => {
+    awaited.delete(button.dataset.grid);
+    told.remove();
+  };
+  told.append(pressed_by("Do not wait", stop));
+  form.after(told);
 }
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-grid]");
-  if (!button) return;
-  button.disabled = true;
-  new Grid(button, button.closest(".output")).open().catch((error) => say(error.message, true)).finally(() => { button.disabled = false; });
+  if (button) openGrid(button);
 });
