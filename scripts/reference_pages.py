@@ -7,12 +7,14 @@ and say what no signature does.
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 from pydantic_core import PydanticUndefined
@@ -22,6 +24,7 @@ from cellwright.cli._catalogue import COMMANDS, GROUPS
 from cellwright.hosts import protocol
 from cellwright.plans.error_classes import ERROR_CLASSES, ErrorClass
 from cellwright.settings import Settings
+from cellwright.settings._files import ONLY_THE_USER_SAYS
 
 SRC = Path(__file__).parents[1] / "src" / "cellwright"
 SIZE = re.compile(r"_bytes$|_memory$|_disk$|_journal$")
@@ -98,6 +101,10 @@ def tools() -> str:
                 tool["description"].replace("<", "&lt;"),
                 *_arguments(tool["inputSchema"]),
             ]
+    for dialect, offered in record["tools"].items():
+        if dialect and (own := offered["definitions"].keys() - native["definitions"].keys()):
+            parts += [f"\n## Dialect `{dialect}`\n", "| tool | arguments | does |", "|---|---|---|"]
+            parts += [_dialect_row(offered["definitions"][name]["tool"]) for name in sorted(own)]
     parts += ["\n## Resources\n", "| address | holds |", "|---|---|"]
     for template in record["resources/templates/list"][""]:
         parts.append(f"| `{template['uriTemplate']}` | {_cell(template['description'])} |")
@@ -106,6 +113,14 @@ def tools() -> str:
         given = ", ".join(f"`{argument['name']}`" for argument in prompt["arguments"])
         parts.append(f"| `{prompt['name']}` | {given} | {_cell(prompt['description'])} |")
     return "\n".join(parts) + "\n"
+
+
+def _dialect_row(tool: dict[str, Any]) -> str:
+    required = tool["inputSchema"].get("required", ())
+    given = ", ".join(
+        f"`{name}`{'*' if name in required else ''}" for name in tool["inputSchema"].get("properties", {})
+    )
+    return f"| `{tool['name']}` | {given} | {_cell(tool['description'])} |"
 
 
 def _arguments(schema: dict[str, Any]) -> list[str]:
@@ -138,21 +153,45 @@ def _default(about: dict[str, Any]) -> str:
     return f" Default: {_code(json.dumps(about['default']))}." if "default" in about else ""
 
 
+SETTING_GROUPS = {
+    "SLURM": r"slurm_",
+    "Jupyter servers": r"jupyter_",
+    "Models": r"model",
+    "Packages": r"approved_|.*install",
+    "Network": r"(allow_)?network|max_(download|upload)_bytes",
+    "Fetching": r"fetch_",
+    "One-shot runs": r"run_timeout|max_runs?_?|max_kept|keep_runs",
+    "Checkpoints and plans": r".*(checkpoint|plan)",
+    "What a session may use": r"max_session_|max_memory|gpus",
+    "Sandbox": r"sandbox|unsafe|(read|write)_paths|pass_env|approvals",
+    "TCP listeners": r"token|allowed_",
+    "Time limits and what is kept": r".*(idle|timeout|grace|quiet|_days|journal|audit|undelete|event_buffer)",
+    "Sessions and cells": r"max_|when_full|default_language|preload|standby|image_|error_hints|persist",
+    "Places and hosts": r"",
+}
+"""Headings of the page of settings, from last to first, each with how its names begin: the first that fits has a name."""
+
+
 def settings() -> str:
     described = {name: text for _, name, text in _described(SRC / "settings" / "model.py")}
     types = Settings.model_json_schema()["properties"]
-    rows = [
-        f"| `{name}` | {_code(_type_of(types[name]))} | {_default_of(name, field)} | {_cell(described.get(name, ''))} |"
-        for name, field in sorted(Settings.model_fields.items())
-    ]
-    return "\n".join([
+    rows: dict[str, list[str]] = {group: [] for group in SETTING_GROUPS}
+    for name, field in sorted(Settings.model_fields.items()):
+        group = next(group for group, begins in SETTING_GROUPS.items() if re.match(begins, name))
+        kept = " Not in a project's file." if name in ONLY_THE_USER_SAYS else ""
+        text = f"{_cell(described.get(name, ''))}{kept}"
+        rows[group].append(
+            f"| `{name}` | {_code(_type_of(types[name]))} | {_default_of(name, field)} | {text} |"
+        )
+    parts = [
         "# All settings\n",
-        MADE + "[Settings](../settings.md) says where a value can be given, and which belong together. A setting "
-        "`name` is also the variable `CELLWRIGHT_NAME`.\n",
-        "| setting | type | default | meaning |",
-        "|---|---|---|---|",
-        *rows,
-    ]) + "\n"  # fmt: skip
+        MADE
+        + "[Settings](../settings.md) says where a value can be given. A setting `name` is also the variable "
+        "`CELLWRIGHT_NAME`. Sizes are bytes, or text such as `512MB`.",
+    ]
+    for group, lines in reversed(rows.items()):
+        parts += [f"\n## {group}\n", "| setting | type | default | meaning |", "|---|---|---|---|", *lines]
+    return "\n".join(parts) + "\n"
 
 
 def _described(module: Path) -> Iterator[tuple[str, str, str]]:
@@ -234,39 +273,137 @@ def host_messages() -> str:
     return "\n".join(parts) + "\n"
 
 
+LIBRARY: dict[str, tuple[str, ...]] = {
+    "cellwright": tuple(cellwright.__all__),
+    "cellwright.engine": ("Branch", "SessionView", "Adopted", "RolledBack", "Replay", "Redone"),
+    "cellwright.engine.records": ("ExecutionRecord",),
+    "cellwright.engine.charts": ("Visual",),
+    "cellwright.engine.grids": ("SessionGrids", "ShownTable", "GridHead", "GridRows", "GridFigures"),
+    "cellwright.engine.host_actions": ("start_host", "stop_host", "wait_for_host"),
+    "cellwright.tools": ("run_script", "visualize", "calculate", "fetch", "Fetcher", "Files"),
+    "cellwright.tools.scripts": ("RunResult",),
+    "cellwright.tools.files.file_system": ("Reading", "FileInfo"),
+    "cellwright.tools.visuals": ("Visualization", "Shown"),
+    "cellwright.tools.calculator": ("Answer",),
+    "cellwright.tools.web.fetch": ("Fetched",),
+    "cellwright.agent": ("ask", "Outcome"),
+    "cellwright.plans": ("Planner", "PlanRun", "Plan", "Todo", "Attempt", "Report", "Outline", "TodoOutline", "Check",
+                         "Failure", "Proposal"),
+    "cellwright.plans.plan_files": ("read_plan", "parse_plan", "write_plan"),
+    "cellwright.plans.outlines": ("checked_outline",),
+    "cellwright.plans.checks": ("parse_check",),
+    "cellwright.plans.drafts": ("draft",),
+    "cellwright.verification": ("verify", "Verifier", "Verification", "CheckedCell", "Finding", "Certificate",
+                                "Volatile", "MaskPattern", "find_problems", "certificate_of", "certificate_state"),
+    "cellwright.review": ("review", "Review", "MeasuredCell", "Hint", "Offer", "apply_rewrites", "find_spots",
+                          "data_of"),
+}  # fmt: skip
+"""What programs import, by the module that they import it from."""
+
+
+MADE_BY_PROGRAMS = frozenset({"Fetcher", "Files", "Planner", "Verifier"})
+WITH_PARTS = frozenset({"Engine", "Session"})
+"""Whose attributes are parts for the engine's own use."""
+
+
 def library() -> str:
     parts = [
         "# All calls of the library\n",
-        MADE
-        + "[Library](../library.md) says which call is for what, with examples. Everything here comes from "
-        "`import cellwright`.",
+        MADE + "[Library](../library.md) says which call is for what, with examples.",
     ]
-    for name in cellwright.__all__:
-        thing = getattr(cellwright, name)
-        if inspect.isclass(thing):
-            parts += _class(name, thing)
-        else:
-            parts += [f"\n## `{name}`\n", *_call(name, thing)]
+    for module, names in LIBRARY.items():
+        parts.append(f"\n## From `{module}`")
+        for name in names:
+            thing = getattr(importlib.import_module(module), name)
+            about = _class(name, thing) if inspect.isclass(thing) else _call(name, thing)
+            parts += [f"\n### `{name}`\n", *about]
     return "\n".join(parts) + "\n"
 
 
 def _class(name: str, cls: type) -> list[str]:
-    parts = [f"\n## `{name}`\n", _prose(cls)]
     if name == "Settings":  # it has a page of its own
-        return parts
-    for each, member in inspect.getmembers(cls):
-        if each.startswith("_") or each in vars(BaseException):
-            continue
-        if inspect.isfunction(member):
-            parts += [f"\n### `{name}.{each}`\n", *_call(each, member)]
-        elif isinstance(member, property) and member.__doc__:
-            parts += [f"\n### `{name}.{each}`\n", _prose(member)]
+        return [_prose(cls)]
+    parts = _call(name, cls) if name in MADE_BY_PROGRAMS else [_prose(cls)]
+    if rows := [
+        f"| `{each}` | {hint and _code(hint)} | {_cell(text)} |" for each, hint, text in _values(cls)
+    ]:
+        parts += ["", "| has | type | meaning |", "|---|---|---|", *rows]
+    for each, member in inspect.getmembers(cls, inspect.isfunction):
+        if not each.startswith("_") and each not in vars(BaseException):
+            parts += [f"\n#### `{name}.{each}`\n", *_call(each, member)]
     return parts
 
 
+def _values(cls: type) -> Iterator[tuple[str, str, str]]:
+    """What an object can be read for: fields, properties and attributes, each with its type and the text below it."""
+    (tree,) = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(tree, ast.ClassDef)
+    start = next((line for line in tree.body if getattr(line, "name", "") == "__init__"), None)
+    given = {each.arg: each.annotation for each in _parameters(start)}
+    lines = [
+        *tree.body,
+        *(start.body if isinstance(start, ast.FunctionDef) and cls.__name__ not in WITH_PARTS else ()),
+    ]
+    for line, after in zip(lines, [*lines[1:], None], strict=True):
+        hint: ast.expr | None = None
+        if isinstance(line, ast.FunctionDef):
+            if not any(ast.unparse(mark) in ("property", "cached_property") for mark in line.decorator_list):
+                continue
+            name, hint, text = line.name, line.returns, ast.get_docstring(line) or ""
+        elif isinstance(line, ast.AnnAssign | ast.Assign):
+            name = ast.unparse(line.target if isinstance(line, ast.AnnAssign) else line.targets[0])
+            if line in tree.body and not isinstance(line, ast.AnnAssign):
+                continue
+            if line not in tree.body and not name.startswith("self."):
+                continue
+            name = name.removeprefix("self.")
+            hint = line.annotation if isinstance(line, ast.AnnAssign) else given.get(name)
+            text = _text_of(after)
+        else:
+            continue
+        written = _alternatives(cls, ast.unparse(hint)) if hint else ""
+        if name.isidentifier() and not name.startswith("_") and not written.startswith("ClassVar"):
+            yield name, written, text
+
+
+def _parameters(start: ast.stmt | None) -> Iterator[ast.arg]:
+    if isinstance(start, ast.FunctionDef):
+        yield from (*start.args.posonlyargs, *start.args.args, *start.args.kwonlyargs)
+
+
+def _text_of(line: ast.stmt | None) -> str:
+    is_text = isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
+    return str(line.value.value) if is_text else ""
+
+
+def _alternatives(cls: type, hint: str) -> str:
+    """The values of a type that is a name for a few of them."""
+    named = getattr(sys.modules[cls.__module__], hint, None)
+    return " | ".join(f'"{one}"' for one in get_args(named)) if get_origin(named) is Literal else hint
+
+
+class _Written(str):
+    """An annotation as it is written, without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def _call(name: str, function: Any) -> list[str]:
-    signature = (
-        str(inspect.signature(function)).replace("'", "").replace("(self, ", "(").replace("(self)", "()")
+    signature = inspect.signature(function)
+    given = [
+        each.replace(
+            default=_Written("…") if " at 0x" in repr(each.default) else each.default,
+            annotation=_Written(each.annotation) if isinstance(each.annotation, str) else each.annotation,
+        )
+        for each in signature.parameters.values()
+        if each.name != "self"
+    ]
+    returned = signature.return_annotation
+    signature = signature.replace(
+        parameters=given, return_annotation=_Written(returned) if isinstance(returned, str) else returned
     )
     begun = "await " if inspect.iscoroutinefunction(function) else ""
     return [f"```python no-run\n{begun}{name}{signature}\n```\n", _prose(function)]

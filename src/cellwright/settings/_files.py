@@ -24,7 +24,7 @@ PATHS = frozenset(
 PATH_LISTS = frozenset({"roots"})
 TABLES = frozenset({"jupyter_servers"})
 # A project's file comes with the project, perhaps from a stranger: it says how to work there, not what the user allows.
-_ONLY_THE_USER_SAYS = frozenset(
+ONLY_THE_USER_SAYS = frozenset(
     {
         "allow_network",
         "allowed_hosts",
@@ -150,7 +150,7 @@ def _project_settings(path: Path) -> SettingsFile:
 
 
 def _without_the_users(file: SettingsFile) -> SettingsFile:
-    for name in sorted(_ONLY_THE_USER_SAYS & file.values.keys()):
+    for name in sorted(ONLY_THE_USER_SAYS & file.values.keys()):
         del file.values[name]
         file.refused[name] = f"only {_user_file()}, a variable or a flag may say it"
     return file

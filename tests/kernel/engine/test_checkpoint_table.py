@@ -1,6 +1,6 @@
 """What becomes of things that people hold in a session: each comes back, or is refused, or is named. Never spoiled.
 
-The table in docs/guides/checkpoints.md is what is found here. ``CELLWRIGHT_WRITE_TABLE=1`` writes it anew.
+The table in docs/concepts/what-comes-back.md is what is found here. ``CELLWRIGHT_WRITE_TABLE=1`` writes it anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.engine.checkpoint_rows import DATA, ROWS, Row
 
 pytestmark = pytest.mark.anyio
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "checkpoints.md"
+PAGE = Path(__file__).parents[3] / "docs" / "concepts" / "what-comes-back.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 HEADER = "| what there is | after a rollback | in a branch |\n|---|---|---|\n"
 IS_TO_BE_WRITTEN = os.environ.get("CELLWRIGHT_WRITE_TABLE") == "1"
@@ -51,7 +51,7 @@ FOUND: dict[str, Found] = {}
 
 
 def table() -> list[str]:
-    text = GUIDE.read_text()
+    text = PAGE.read_text()
     return text[text.index(BEGIN) + len(BEGIN) : text.index(END)].strip().splitlines()[2:]
 
 
@@ -64,7 +64,7 @@ def _kind(row: Row) -> str:
 @pytest.mark.parametrize("row", one_of_each(ROWS, _kind, lambda row: row.what))
 async def test_it_comes_back_or_is_refused_or_is_named(engine: Engine, tmp_path: Path, row: Row) -> None:
     found = FOUND[row.what] = await find_out(engine, tmp_path, row, "private")
-    assert IS_TO_BE_WRITTEN or found.line(row) in table(), f"the guide does not say: {found.line(row)}"
+    assert IS_TO_BE_WRITTEN or found.line(row) in table(), f"the page does not say: {found.line(row)}"
 
 
 ON_DISK = [row for row in ROWS if row.on_disk]
@@ -77,10 +77,10 @@ EACH_ON_DISK = [ON_DISK[0], *(pytest.param(row, marks=pytest.mark.matrix) for ro
 async def test_files_are_the_same_in_every_mode(engine: Engine, tmp_path: Path, row: Row, mode: str) -> None:
     (tmp_path / "pyproject.toml").touch()
     found = await find_out(engine, tmp_path, row, mode)
-    assert IS_TO_BE_WRITTEN or found.line(row) in table(), f"the guide does not say: {found.line(row)}"
+    assert IS_TO_BE_WRITTEN or found.line(row) in table(), f"the page does not say: {found.line(row)}"
 
 
-def test_the_guide_has_these_rows_and_no_others() -> None:
+def test_the_page_has_these_rows_and_no_others() -> None:
     if IS_TO_BE_WRITTEN:
         write()
     assert [line.split(" | ")[0].removeprefix("| ") for line in table()] == [row.what for row in ROWS]
@@ -143,7 +143,7 @@ def masked(text: str) -> str:
 
 
 def write() -> None:
-    text = GUIDE.read_text()
+    text = PAGE.read_text()
     lines = "\n".join(FOUND[row.what].line(row) for row in ROWS)
     before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-    GUIDE.write_text(f"{before}\n{HEADER}{lines}\n{after}")
+    PAGE.write_text(f"{before}\n{HEADER}{lines}\n{after}")

@@ -11,6 +11,7 @@ from mcp.types import Tool
 
 from cellwright import Engine, Settings
 from cellwright.mcp import DIALECTS, McpServer
+from scripts.reference_pages import reference_pages
 from tests.kernel.engine.conftest import open_at
 from tests.kernel.mcp.conftest import PACE, Connect, connected, running
 
@@ -149,8 +150,7 @@ async def test_every_prompt_is_described_and_speaks_of_tools_that_there_are(clie
 
 @pytest.mark.parametrize("dialect", [None, *DIALECTS])
 async def test_every_tool_is_in_the_reference(engine: Engine, dialect: str | None) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "reference" / "mcp.md").read_text()
-    words = set(re.findall(r"\w+", page))
+    words = set(re.findall(r"\w+", reference_pages()["reference/generated/tools.md"]))
     tools = await McpServer(engine, dialect=dialect).server.list_tools()
     assert not {tool.name for tool in tools} - words
     assert all(tool.description for tool in tools)

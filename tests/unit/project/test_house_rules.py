@@ -1,4 +1,4 @@
-"""The rules of the house that no linter knows: sizes of functions, names, settings that are documented, nothing private in git."""
+"""The rules of the house that no linter knows: sizes of functions, names, nothing private in git."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import subprocess
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
-
-from cellwright.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -64,16 +62,6 @@ def test_todo_names_an_issue() -> None:
         if token.type == tokenize.COMMENT and TODO_WITHOUT_ISSUE.search(token.string)
     ]
     assert not nameless, "Write TODO(#issue):\n" + "\n".join(nameless)
-
-
-def test_every_setting_is_documented() -> None:
-    page = ROOT / "docs" / "reference" / "settings.md"
-    assert page.is_file(), (
-        f"{_name(page)} is missing: it documents every setting of src/cellwright/settings.py"
-    )
-    text = page.read_text()
-    missing = [name for name in Settings.model_fields if f"`{name}`" not in text]
-    assert not missing, f"{_name(page)} does not mention `{'`, `'.join(missing)}`"
 
 
 def test_git_holds_nothing_of_one_machine() -> None:
