@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("Notebooks", "_exchange:export_notebook"),
     "import": ("Notebooks", "_exchange:import_notebook"),
     "session add": ("Notebooks", "_notebooks:add"),
+    "session edit": ("Notebooks", "_notebooks:edit"),
     "session delete": ("Notebooks", "_notebooks:delete"),
     "session suspend": ("Notebooks", "_executions:suspend"),
     "session logs": ("Notebooks", "_notebooks:logs"),
@@ -114,7 +115,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Each command with its group, and the module and the function that do it."""
 
 NOUNS = {
-    "session": "Add cells, end, wait for and bring back sessions.",
+    "session": "Add and edit cells, end, wait for and bring back sessions.",
     "files": "Look at files of the data directory and of sessions, and bring them over.",
     "folders": "Say which folders code may see beside projects.",
     "packages": "Install packages for a session.",

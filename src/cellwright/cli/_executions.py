@@ -337,14 +337,31 @@ def _show_error(run: dict[str, Any]) -> None:
     if isinstance(error, dict):
         trace = error.get("traceback")
         text = "\n".join(trace) if isinstance(trace, list) else trace
-        typer.echo(text or f"{error.get('ename')}: {error.get('evalue')}", err=True)
+        typer.echo(_ending_in_commands(text or f"{error.get('ename')}: {error.get('evalue')}"), err=True)
     if run.get("status") != "ok":
         reason = f": {run['reason']}" if run.get("reason") else ""
         typer.echo(
             f"error: {run.get('execution_id', 'the cell')} ended as {run.get('status')}{reason}", err=True
         )
     if isinstance(hint, dict):
-        typer.echo("\n".join(filter(None, [f"hint: {hint.get('message')}", hint.get("diff")])), err=True)
+        told = [f"hint: {hint.get('message')}", hint.get("diff"), _step_after(run, hint)]
+        typer.echo("\n".join(filter(None, told)), err=True)
+
+
+def _ending_in_commands(traceback: str) -> str:
+    """The same; the last line, where the kernel says what to call, has commands. The rest is the user's code."""
+    above, newline, last = traceback.rstrip("\n").rpartition("\n")
+    return f"{above}{newline}{in_commands(last)}"
+
+
+def _step_after(run: dict[str, Any], hint: dict[str, Any]) -> str | None:
+    """The command that does what a hint proposes."""
+    session, cell = run.get("session_id"), run.get("cell_id")
+    if session and hint.get("packages"):
+        return f"`cellwright packages add {session} {' '.join(hint['packages'])}` installs it"
+    if session and cell and hint.get("diff"):
+        return f"`cellwright session edit {session} {cell} TEXT` replaces the cell's text"
+    return None
 
 
 def _show_notes(notes: Sequence[str | None]) -> None:
@@ -463,6 +480,9 @@ def _in_options(text: str) -> str:
     said = (
         _PACKAGES.sub(r"--package \1", said)
         .replace("workingDir", "--dir")
+        .replace(
+            "whole data directory", "whole data directory, to which `cellwright files write` brings files"
+        )
         .replace("(timeout,", "(--timeout,")
     )
     return f"{before}{begin}{said}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -135,6 +136,8 @@ def _say_where(about: dict[str, Any]) -> None:
         f"code works in {about['cwd']} ({about['mode']}, tier {about.get('tier', '?')}) with "
         f"{about.get('interpreter', about['language'])}{_away(about)}"
     )
+    if "host" not in about or about["host"] == "local":
+        _say_how_files_are_named(about["cwd"])
     if "unseen" in about:
         _note(f"note: {about['unseen']}")
     if "plan" in about:
@@ -142,6 +145,13 @@ def _say_where(about: dict[str, Any]) -> None:
         _note(
             f"{kind}; `cellwright plan status {about['session_id']}` shows its {about['plan']['total']} TODOs"
         )
+
+
+def _say_how_files_are_named(cwd: str) -> None:
+    """Where a person stands above the notebook's folder, as they do unless told otherwise, names are not as they type them."""
+    here = Path.cwd()
+    if here in Path(cwd).parents:
+        _note(f"note: to its code a file of this folder is `{os.path.relpath(here, cwd)}/NAME`")
 
 
 def _away(about: dict[str, Any]) -> str:

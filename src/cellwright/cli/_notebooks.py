@@ -18,6 +18,7 @@ __all__ = [
     "SessionArgument",
     "add",
     "delete",
+    "edit",
     "list_sessions",
     "logs",
     "session_resource",
@@ -67,6 +68,25 @@ def add(
             filename=filename,
         )
     )
+    show_data(data, data["cell_id"], as_json=as_json)
+
+
+def edit(
+    session: NotebookArgument,
+    cell: Annotated[str, typer.Argument(help="The cell's id, as `cellwright show` lists it.")],
+    content: Annotated[
+        str | None, typer.Argument(help="Its new content; `-`, or nothing, reads it from stdin.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replace a cell's content without running it, and print its id. Outputs stay until it runs again."""
+    text = sys.stdin.read() if content in (None, "-") else content
+
+    async def write(caller: Caller) -> dict[str, Any]:
+        named = await session_opened(caller, session)
+        return await caller.data("cell_update", session_id=named, cell_id=cell, content=text)
+
+    data = call_daemon(write)
     show_data(data, data["cell_id"], as_json=as_json)
 
 

@@ -99,6 +99,7 @@ _INSTEAD = {
     "notebook_list": "`cellwright list`",
     "notebook_read": "`cellwright show`",
     "notebook_replay": "`cellwright session replay`",
+    "package_install": "`cellwright packages add`",
     "plan_run": "`cellwright plan run`",
     "plan_status": "`cellwright plan status`",
 }

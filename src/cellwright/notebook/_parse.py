@@ -88,7 +88,7 @@ def parse(data: bytes, name: str) -> Parsed:
     if text[start : start + 1] != "{":
         raise NotebookFormatError(
             f"{name} is not a notebook: it does not hold a JSON object",
-            hint="Give the path of an .ipynb file",
+            hint="Give the path of an .ipynb file; `cellwright import` makes one of a script or Markdown",
         )
     try:
         members, values, end = scan_object(text, start, {"cells": _read_cells})
@@ -140,7 +140,8 @@ def _check_version(values: dict[str, Any], name: str) -> None:
     major = values.get("nbformat")
     if not isinstance(major, int) or isinstance(major, bool):
         raise NotebookFormatError(
-            f"{name} is not a notebook: it names no nbformat", hint="Give the path of an .ipynb file"
+            f"{name} is not a notebook: it names no nbformat",
+            hint="Give the path of an .ipynb file; `cellwright import` makes one of a script or Markdown",
         )
     if major < MAJOR:
         converted = f"{PurePath(name).stem}_v4.ipynb"

@@ -316,6 +316,12 @@ def find_in_markdown(text: str) -> FoundPlan:
         _step_of_section(section, _title(section.head, number)) for number, section in enumerate(rest, 1)
     )
     codes = [piece for section in sections[1:] for piece in section.all("code") if piece.language]
+    if not steps:
+        raise Unreadable(
+            first.head.line,
+            "the plan has no steps",
+            "Give each a heading of its own, '## 1. Load the orders', and its code in a fence below it",
+        )
     return FoundPlan(
         line=first.head.line,
         problem=first.head.text,

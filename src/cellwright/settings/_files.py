@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import CellwrightError
+from cellwright.settings.paths import user_settings_file
 
 __all__ = ["PATHS", "SRCBOOK_NAMES", "SettingsFile", "SettingsUnreadable", "read_files", "storage_in_files"]
 
@@ -90,7 +91,7 @@ def read_files(directory: Path, *, srcbook_file: str | None = None) -> list[Sett
         SettingsUnreadable: a file is there but is not TOML or JSON.
     """
     tomls = []
-    user = Path(_user_file())
+    user = Path(user_settings_file())
     if user.is_file():
         tomls.append(_read_toml(user))
     project = _project_file(directory)
@@ -112,12 +113,6 @@ def storage_in_files(directory: str) -> str | None:
     for file in read_files(Path(directory), srcbook_file=os.environ.get("CELLWRIGHT_SRCBOOK_FILE")):
         named = file.values.get("storage", named)
     return named if isinstance(named, str) else None
-
-
-def _user_file() -> str:
-    """The settings file of this user, whether or not it is there."""
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return os.path.join(base, "cellwright", "cellwright.toml")
 
 
 def _project_file(directory: Path) -> Path | None:
@@ -152,7 +147,7 @@ def _project_settings(path: Path) -> SettingsFile:
 def _without_the_users(file: SettingsFile) -> SettingsFile:
     for name in sorted(ONLY_THE_USER_SAYS & file.values.keys()):
         del file.values[name]
-        file.refused[name] = f"only {_user_file()}, a variable or a flag may say it"
+        file.refused[name] = f"only {user_settings_file()}, a variable or a flag may say it"
     return file
 
 

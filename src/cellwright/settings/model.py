@@ -466,7 +466,7 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """Whether a failed cell is answered with what the fixers know: a line "did you mean", in JSON ``hint``."""
 
     approvals: ApprovalRules = ApprovalRules()
-    """What is [asked about](../guides/approvals.md) before it is done: `allow`, `ask` or `refuse` for each action."""
+    """What is asked about (guide: approvals) before it is done: `allow`, `ask` or `refuse` for each action."""
 
     allow_network: bool = False
     """Whether code may reach every public host: another word for ``network = "open"``."""

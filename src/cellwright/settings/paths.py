@@ -16,6 +16,7 @@ __all__ = [
     "make_storage",
     "runtime_base",
     "socket_name",
+    "user_settings_file",
     "write_private",
     "written_settings",
 ]
@@ -77,6 +78,12 @@ def cache_base() -> str:
     """The user's directory for what can be made again, whatever the storage directory."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return f"{base}/cellwright"
+
+
+def user_settings_file() -> str:
+    """The settings file of this user, whether or not it is there."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(base, "cellwright", "cellwright.toml")
 
 
 def runtime_base() -> str:

@@ -21,12 +21,14 @@ from tests.waiting import LIMIT_S, PACE_S
 def new(place: Place, name: str = "from the command line") -> str:
     done = place.run("new", name)
     assert done.returncode == 0, done.stderr
+    assert "a file of this folder is `../NAME`" in done.stderr
     return done.stdout.strip()
 
 
 def test_a_notebook_from_its_making_to_its_end(shared: Place) -> None:
     session = new(shared)
-    cell = shared.run("add", session, "print('hi')\n6 * 7").stdout.strip()
+    cell = shared.run("add", session, "print('hallo')\n6 * 7").stdout.strip()
+    assert shared.run("session", "edit", session, cell, given="print('hi')\n6 * 7").stdout.strip() == cell
     text = shared.run(
         "add", session, "--type", "markdown", "--position", "0", given="# Above all"
     ).stdout.strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,10 +16,13 @@ import cellwright
 from cellwright.cli import main
 from cellwright.cli._catalogue import COMMANDS, NOUNS, OLD_NAMES, SCREEN, find
 from cellwright.cli._commands import program_of
+from cellwright.cli._daemon_line import _tell_of_newer_settings
 from cellwright.cli._executions import _show
 from cellwright.cli._help import FILE, answer, recorded
 from cellwright.cli._help_recorder import record
 from cellwright.cli._terminal import table
+from cellwright.daemon.paths import DaemonPaths
+from cellwright.settings.paths import user_settings_file
 
 
 def ran(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -148,11 +152,41 @@ def test_a_table_has_headers_and_nothing_where_it_has_no_rows() -> None:
 def test_a_cell_that_failed_is_told_with_what_the_fixers_know(capsys: pytest.CaptureFixture[str]) -> None:
     error = {"ename": "KeyError", "evalue": "'revv'", "traceback": ["KeyError: 'revv'"]}
     hint = {"message": "`df` has no column 'revv', but 'rev'.", "diff": "-df['revv']\n+df['rev']"}
-    _show({"status": "error", "execution_id": "x-1", "error": error, "hint": hint})
+    run = {"status": "error", "execution_id": "x-1", "session_id": "s-1", "cell_id": "1a", "error": error}
+    _show({**run, "hint": hint})
     assert capsys.readouterr().err.splitlines() == [
         "KeyError: 'revv'",
         "error: x-1 ended as error",
         "hint: `df` has no column 'revv', but 'rev'.",
         "-df['revv']",
         "+df['rev']",
+        "`cellwright session edit s-1 1a TEXT` replaces the cell's text",
     ]
+    error["traceback"] = [
+        "call package_install",
+        'No module. It is approved: package_install(["x"]) installs it',
+    ]
+    _show({**run, "hint": {"message": "`x` is not installed.", "packages": ["x"]}})
+    assert capsys.readouterr().err.splitlines() == [
+        "call package_install",
+        "No module. It is approved: `cellwright packages add` installs it",
+        "error: x-1 ended as error",
+        "hint: `x` is not installed.",
+        "`cellwright packages add s-1 x` installs it",
+    ]
+
+
+def test_settings_that_are_newer_than_the_daemon_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    paths = DaemonPaths(str(tmp_path / "state"))
+    for file in (settings := Path(user_settings_file()), about := Path(paths.about)):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    os.utime(settings, (1, 1))
+    _tell_of_newer_settings(paths)
+    assert capsys.readouterr().err == ""
+    os.utime(about, (0, 0))
+    _tell_of_newer_settings(paths)
+    assert f"{settings} changed after the daemon started" in capsys.readouterr().err

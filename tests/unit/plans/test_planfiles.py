@@ -164,7 +164,7 @@ BAD_MARKDOWN = [
     ("\n\n", 1, "the file is empty", "Begin with '# '"),
     ("hello\n# p\n", 1, "does not begin with its problem", "Begin with '# '"),
     ("# \n## a\n", 1, "no problem", "Say in a line"),
-    ("# p\ntext\n", 1, "no steps", "at least one"),
+    ("# p\n1. text\n", 1, "no steps", "'## 1. "),
     ("# p\n## a\n# q\n", 3, "a second '# ' heading", "'## '"),
     ("# p\n## 1.\n", 2, "step 1 has no description", "Say in a line"),
     ("# p\n## Step 1\n", 2, "step 1 has no description", "Say in a line"),
