@@ -1,4 +1,4 @@
-"""The pages of the reference that the code itself writes: commands, tools, settings, calls, error classes, messages.
+"""The pages of the reference that the code itself writes: commands, tools, settings, calls, events, error classes, fixers, messages.
 
 They are made with the site and kept nowhere, so that none can be out of date. Pages written by hand stand beside them
 and say what no signature does.
@@ -21,8 +21,10 @@ from pydantic_core import PydanticUndefined
 
 import cellwright
 from cellwright.cli._catalogue import COMMANDS, GROUPS
+from cellwright.engine.event_kinds import ABOUT
 from cellwright.hosts import protocol
 from cellwright.plans.error_classes import ERROR_CLASSES, ErrorClass
+from cellwright.plans.fixers import FIXERS
 from cellwright.settings import Settings
 from cellwright.settings._files import ONLY_THE_USER_SAYS
 
@@ -38,7 +40,9 @@ def reference_pages() -> dict[str, str]:
         "tools": tools(),
         "settings": settings(),
         "library": library(),
+        "events": events(),
         "error-classes": error_classes(),
+        "fixers": fixers(),
         "host-messages": host_messages(),
     }
     return {f"reference/generated/{name}.md": text for name, text in pages.items()}
@@ -226,6 +230,29 @@ def _size(count: int) -> str:
         if count and count % factor == 0:
             return f"{count // factor}{unit}"
     return str(count)
+
+
+def events() -> str:
+    rows = [f"| `{kind}` | {_cell(when)} | {_cell(data)} |" for kind, (when, data) in ABOUT.items()]
+    return "\n".join([
+        "# All kinds of events\n",
+        MADE + "[Events](../events.md) says how they are read.\n",
+        "| kind | when | `data` |",
+        "|---|---|---|",
+        *rows,
+    ]) + "\n"  # fmt: skip
+
+
+def fixers() -> str:
+    parts = [
+        "# All fixers\n",
+        MADE
+        + "[Fixers](../../guides/fixers.md) says what becomes of their proposals. They are asked in this order.\n",
+        "| fixer | what it knows |",
+        "|---|---|",
+    ]
+    parts += [f"| `{fixer.__name__}` | {_cell(inspect.getdoc(fixer))} |" for fixer in FIXERS]
+    return "\n".join(parts) + "\n"
 
 
 def error_classes() -> str:

@@ -6,8 +6,9 @@ from cellwright.engine._checkpoints import RolledBack
 from cellwright.engine._executions import Execution
 from cellwright.engine._replay import Redone, Replay
 from cellwright.engine.engine import Engine, SessionFilter
+from cellwright.engine.event_kinds import EventKind
 from cellwright.engine.introspection import Completion, Diagnosis, InputFile, Inputs, Inspection, Variable
-from cellwright.engine.journal import Event, EventKind, Missed, Subscription
+from cellwright.engine.journal import Event, Missed, Subscription
 from cellwright.engine.records import Artifacts, CheckpointRecord, LeftFile, OnError, Requester
 from cellwright.engine.session import Session
 from cellwright.engine.workspace import NetworkUse

@@ -23,8 +23,9 @@ from cellwright.engine._authors import Authors
 from cellwright.engine._executions import Runs
 from cellwright.engine._notebook_file import NotebookFile
 from cellwright.engine.approvals import Approvals
+from cellwright.engine.event_kinds import EventKind
 from cellwright.engine.hosts import HostLink, Hosts
-from cellwright.engine.journal import Event, EventKind
+from cellwright.engine.journal import Event
 from cellwright.engine.options import EngineOptions
 from cellwright.engine.records import (
     Batch,

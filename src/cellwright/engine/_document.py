@@ -17,7 +17,8 @@ import anyio
 from cellwright.audit import NOBODY, actor
 from cellwright.engine._context import SessionContext
 from cellwright.engine._notebook_file import Halfway, Noticed
-from cellwright.engine.journal import EventKind, Statement
+from cellwright.engine.event_kinds import EventKind
+from cellwright.engine.journal import Statement
 from cellwright.engine.records import Batch
 from cellwright.errors import NotebookError, SaveFailed
 from cellwright.notebook import (

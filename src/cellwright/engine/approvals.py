@@ -22,7 +22,8 @@ import msgspec
 
 from cellwright.audit import NOBODY, AuditLog, acting, actor
 from cellwright.engine._approval_store import ApprovalStore, Remembered
-from cellwright.engine.journal import EventKind, Journal
+from cellwright.engine.event_kinds import EventKind
+from cellwright.engine.journal import Journal
 from cellwright.engine.records import Batch, Recorder
 from cellwright.errors import CellwrightError, NotApproved, QuestionOver
 from cellwright.settings.model import Action, ApprovalRules, Rule

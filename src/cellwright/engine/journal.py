@@ -18,15 +18,15 @@ from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Literal, TypeAlias, TypeVarTuple, Unpack
+from typing import Any, TypeAlias, TypeVarTuple, Unpack
 
 import anyio
 
+from cellwright.engine.event_kinds import EventKind
 from cellwright.errors import SaveFailed
 
 __all__ = [
     "Event",
-    "EventKind",
     "EventStream",
     "Journal",
     "Missed",
@@ -405,41 +405,10 @@ def _used_bytes(connection: sqlite3.Connection) -> int:
 # What happens in sessions, as one numbered stream, and how many listeners follow it without holding anyone
 # up.
 
-EventKind: TypeAlias = Literal[
-    "notebook.cell.executing",
-    "notebook.cell.output",
-    "notebook.cell.completed",
-    "notebook.input.requested",
-    "notebook.input.settled",
-    "notebook.approval.requested",
-    "notebook.approval.settled",
-    "notebook.cell.late_output",
-    "notebook.cell.files",
-    "notebook.types.checked",
-    "notebook.state.changed",
-    "notebook.host.changed",
-    "notebook.plan.changed",
-    "notebook.replay.progress",
-    "notebook.replay.completed",
-    "notebook.verification.progress",
-    "notebook.verification.completed",
-    "notebook.agent.step",
-    "notebook.network.request",
-    "notebook.checkpoint.created",
-    "notebook.checkpoint.dropped",
-    "notebook.cell.undone",
-    "notebook.session.rolled_back",
-    "notebook.session.branched",
-    "notebook.session.adopted",
-    "notebook.session.taken",
-    "notebook.session.given_back",
-    "notebook.error",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened. ``data`` depends on the kind; see ``docs/reference/events.md``."""
+    """One thing that happened. ``data`` depends on the kind; see ``event_kinds``."""
 
     seq: int
     time: float

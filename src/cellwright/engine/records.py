@@ -15,7 +15,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from cellwright.engine.journal import Event, EventKind, EventStream, Journal, Statement, insert_event
+from cellwright.engine.event_kinds import EventKind
+from cellwright.engine.journal import Event, EventStream, Journal, Statement, insert_event
 from cellwright.errors import SandboxError
 from cellwright.hosts.protocol import ExecutionState
 from cellwright.sandbox.files import Entry, Workdir, shown_path

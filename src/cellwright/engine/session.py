@@ -27,6 +27,7 @@ from cellwright.engine._ownership import Ownership
 from cellwright.engine._replay import Replay, Replays
 from cellwright.engine._typecheck import TypeChecks
 from cellwright.engine.charts import Form, SessionCharts, Visual
+from cellwright.engine.event_kinds import EventKind
 from cellwright.engine.grids import SessionGrids
 from cellwright.engine.hosts import HostLink
 from cellwright.engine.introspection import (
@@ -38,7 +39,6 @@ from cellwright.engine.introspection import (
     KernelQueries,
     Profile,
 )
-from cellwright.engine.journal import EventKind
 from cellwright.engine.kernel import SessionKernel
 from cellwright.engine.lineage import lost_with
 from cellwright.engine.placement import refuse_foreign

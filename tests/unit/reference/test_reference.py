@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from cellwright.cli._catalogue import COMMANDS
+from cellwright.engine.event_kinds import EventKind
 from cellwright.plans.error_classes import ERROR_CLASSES
+from cellwright.plans.fixers import FIXERS
 from cellwright.settings import Settings
 from scripts.reference_pages import reference_pages
 
 ROOT = Path(__file__).parents[3]
-REFERENCE = ROOT / "docs" / "reference"
-NO_EVENTS = re.compile(r"^notebook\.(?:ipynb|py|md|html|json|cells|metadata|ts|typ)$")
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +68,11 @@ def test_every_class_of_errors_and_message_of_a_host_is_made(made: dict[str, str
     assert "| `allow_error` | `bool` |" in messages
 
 
-def test_events_by_hand_are_those_that_the_engine_publishes() -> None:
-    source = "\n".join(path.read_text() for path in (ROOT / "src" / "cellwright").rglob("*.py"))
-    published = set(re.findall(r'"(notebook\.[a-z]+(?:\.[a-z_]+)?)"', source))
-    published = {kind for kind in published if not NO_EVENTS.match(kind)}
-    named = set(re.findall(r"^\| `(notebook\.[\w.]+)`", (REFERENCE / "events.md").read_text(), re.MULTILINE))
-    assert named == published
+def test_every_kind_of_event_is_made_with_when_it_is_sent(made: dict[str, str]) -> None:
+    named = re.findall(r"^\| `(notebook\.[\w.]+)` \| [^|]+\S \|", made["events.md"], re.MULTILINE)
+    assert set(named) == set(get_args(EventKind))
+
+
+def test_every_fixer_is_made_with_what_it_knows(made: dict[str, str]) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| \S.+ \|$", made["fixers.md"], re.MULTILINE)
+    assert rows == [fixer.__name__ for fixer in FIXERS]
