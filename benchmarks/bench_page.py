@@ -1,10 +1,12 @@
-"""The page: what it costs to open a large notebook, and what open pages cost whoever runs cells.
+"""The page: what a person waits for who opens it, and what open pages cost whoever runs cells.
 
-The page is asked inside this process, as its server would ask it: all of ``GET /sessions/ID`` for a notebook of 100 cells
-with 10 MB of outputs, signed in, against nbconvert's HTML of the same file. The
-sessions page lists 50 sessions. Then a cell prints 10,000 lines, with nobody
-looking and with 50 pages that follow it and take what they are sent. A page that fell asleep before all that, and asks
-from there on, must be sent the last line.
+First in a real Chromium, at a daemon of our own, beside a JupyterLab that opens the same files and nbconvert's HTML of
+them: what comes over the wire for the notebook of ``cellwright demo``; a notebook of 500 cells up to the frame that
+shows them and the first letter in a cell's editor; from the end of a cell that draws to the frame with its picture;
+the list of 50 notebooks. Then the page is asked inside this process, as its server would ask it: a notebook of 100
+cells with 10 MB of outputs, and a cell that prints 10,000 lines, with nobody looking and with 50 pages that follow it
+and take what they are sent. A page that fell asleep before all that, and asks from there on, must be sent the last
+line.
 """
 
 from __future__ import annotations
@@ -30,13 +32,11 @@ from cellwright.web.auth import Attempts, Codes, Identities, SignIn
 from cellwright.web.requests import Site
 from cellwright.web.site import application
 from measuring import MB, Bench, alternate, main, milliseconds
+from visits import measure_visits
 
 CELLS = 100
 PAGES = 50
 OPENS_WITHIN_S = 1.0
-SESSIONS = 50
-WITH_KERNELS = 5
-LISTED_WITHIN_S = 0.3
 TOKEN = "a token of this benchmark"  # noqa: S105  # it lasts as long as this process
 
 
@@ -98,6 +98,7 @@ class Window:
 
 
 async def measure(bench: Bench) -> None:
+    await measure_visits(bench)
     async with open_engine(bench.settings(), ephemeral=True) as engine:
         storage = engine.settings.storage
         sign_in = SignIn(Identities(TOKEN, b"k" * 32, Members(storage)), Codes(), Attempts(), engine.audit)
@@ -105,7 +106,6 @@ async def measure(bench: Bench) -> None:
         window = Window(app)
         await window.sign_in()
         await _measure_opening(bench, engine.open, window)
-        await _measure_listing(bench, engine.open, window)
         await _measure_watching(bench, await engine.create("printing"), window)
 
 
@@ -135,28 +135,6 @@ async def _measure_opening(bench: Bench, opened: Callable[..., Any], window: Win
     times = await alternate(bench.size(3, 1), {"ours": ours, "nbconvert": theirs})
     bench.faster("100 cells, 10 MB: server time, again", times["ours"], times["nbconvert"], at_least=5)
     bench.inform("the page's bytes", f"{await window.open(f'/sessions/{session.id}') // 1000} kB")
-
-
-async def _measure_listing(bench: Bench, opened: Callable[..., Any], window: Window) -> None:
-    """The sessions page with as many sessions, each with a notebook of a hundred cells, some with kernels."""
-    for number in range(SESSIONS):
-        path = bench.directory / f"listed-{number}.ipynb"
-        _write_notebook(path, 100_000)
-        session = await opened(path)
-        if number < WITH_KERNELS:
-            await session.resume()
-    times = []
-    for _ in range(bench.size(5, 2)):
-        began = time.perf_counter()
-        await window.open("/")
-        times.append(time.perf_counter() - began)
-    took = sorted(times)[len(times) // 2]
-    bench.claim(
-        f"{SESSIONS} sessions listed",
-        milliseconds(took),
-        target=f"< {LISTED_WITHIN_S * 1000:g} ms",
-        passed=took < LISTED_WITHIN_S,
-    )
 
 
 def _write_notebook(path: Path, size: int) -> None:

@@ -105,6 +105,15 @@ class Ours:
         async with Client(stdio_client(server, errlog=self.log)) as client:
             yield client
 
+    async def run(self, *arguments: str) -> str:
+        """A command of ours; what it writes."""
+        done = await anyio.run_process(
+            [_command("cellwright"), *arguments], env=self.environment, cwd=self.directory, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"cellwright {' '.join(arguments)}: {done.stderr.decode()}")
+        return done.stdout.decode()
+
 
 @asynccontextmanager
 async def open_ours(directory: Path, **settings: object) -> AsyncIterator[Ours]:
@@ -117,19 +126,11 @@ async def open_ours(directory: Path, **settings: object) -> AsyncIterator[Ours]:
     with _log(directory, "cellwright") as log:
         ours = Ours(directory, environment, log)
         try:
-            await _run(ours, "daemon", "start")
+            await ours.run("daemon", "start")
             yield ours
         finally:
             with anyio.CancelScope(shield=True):
-                await _run(ours, "daemon", "stop", "--kernels")
-
-
-async def _run(ours: Ours, *arguments: str) -> None:
-    done = await anyio.run_process(
-        [_command("cellwright"), *arguments], env=ours.environment, cwd=ours.directory, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"cellwright {' '.join(arguments)}: {done.stderr.decode()}")
+                await ours.run("daemon", "stop", "--kernels")
 
 
 # The peer ------------------------------------------------------------------------------------------------------------
@@ -168,7 +169,9 @@ class Peer:
 
 
 @asynccontextmanager
-async def open_peer(directory: Path, *, extension: bool) -> AsyncIterator[Peer]:
+async def open_peer(
+    directory: Path, *, extension: bool = False, environment_at: Path = _ENVIRONMENT
+) -> AsyncIterator[Peer]:
     """Start a JupyterLab on loopback, with its MCP extension or, for the stdio mode, without."""
     port, token = _free_port(), secrets.token_hex(16)
     environment = _environment(directory) | {
@@ -176,11 +179,12 @@ async def open_peer(directory: Path, *, extension: bool) -> AsyncIterator[Peer]:
         for kind in ("CONFIG", "DATA", "RUNTIME")
     }
     command = [
-        *(str(_ENVIRONMENT / "bin" / "jupyter"), "lab", "--no-browser", "--allow-root"),
+        *(str(environment_at / "bin" / "jupyter"), "lab", "--no-browser", "--allow-root"),
         *("--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"),
         *(f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={directory}"),
-        f"--ServerApp.jpserver_extensions=jupyter_mcp_server={extension}",
     ]
+    if environment_at == _ENVIRONMENT:
+        command.append(f"--ServerApp.jpserver_extensions=jupyter_mcp_server={extension}")
     with _log(directory, "jupyter") as log:
         process = subprocess.Popen(  # it returns at once
             command,

@@ -6,6 +6,7 @@ compiling them, so that a page may forbid ``eval``, and fetches nothing. Without
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import html
 import json
@@ -21,7 +22,7 @@ from typing import Any
 from cellwright.errors import ChartError
 from cellwright.settings import paths
 
-__all__ = ["bundle", "interactive", "page_script", "placeholder"]
+__all__ = ["bundle", "bundle_key", "interactive", "page_script", "placeholder"]
 
 _MAKING = "import sys, vl_convert; sys.stdout.write(vl_convert.javascript_bundle(vl_version=sys.argv[1]))"
 _MAKING_LIMIT_S = 60
@@ -88,12 +89,9 @@ def bundle(cache: Path | None = None) -> str:
     Raises:
         ChartError: vl-convert is not installed.
     """
-    try:
-        release = metadata.version("vl-convert-python")
-    except metadata.PackageNotFoundError:
-        raise ChartError("Charts need vl-convert", hint="Run `pip install 'cellwright[charts]'`") from None
+    if not (key := bundle_key()):
+        raise ChartError("Charts need vl-convert", hint="Run `pip install 'cellwright[charts]'`")
     directory = cache or Path(paths.cache_base())
-    key = hashlib.sha256(f"{release} {_VERSION} {_MAKING}".encode()).hexdigest()[:16]
     path = directory / f"vega-{key}.js"
     try:
         return path.read_text(encoding="utf-8")
@@ -101,6 +99,16 @@ def bundle(cache: Path | None = None) -> str:
         made = _made()
     _keep(path, made)
     return made
+
+
+@functools.cache
+def bundle_key() -> str:
+    """Names what is in the bundle, without making it; empty where vl-convert is not installed."""
+    try:
+        release = metadata.version("vl-convert-python")
+    except metadata.PackageNotFoundError:
+        return ""
+    return hashlib.sha256(f"{release} {_VERSION} {_MAKING}".encode()).hexdigest()[:16]
 
 
 def _made() -> str:

@@ -155,9 +155,16 @@ def code_html(code: str, language: str) -> str:
     if lexer is None:
         return escape(code, quote=False)
     from pygments import highlight  # type: ignore[import-untyped]  # an extra, untyped
-    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]  # with it
 
-    return str(highlight(code, lexer, HtmlFormatter(nowrap=True))).removesuffix("\n")
+    return str(highlight(code, lexer, _formatter())).removesuffix("\n")
+
+
+@functools.cache
+def _formatter() -> Any:
+    """One for all: making it, with a style sheet that nobody asks for, takes as long as colouring a cell."""
+    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]  # an extra, untyped
+
+    return HtmlFormatter(nowrap=True)
 
 
 @functools.lru_cache(maxsize=64)

@@ -23,6 +23,8 @@ __all__ = ["Change", "LiveResponse", "Parts", "Source"]
 _KEEP_ALIVE_S = 15.0
 _GATHER_S = 0.1
 """Ten times a second is as often as anybody sees."""
+_AHEAD = 3
+"""So often a page is told at once: that a cell was asked for, began, showed something and ended."""
 _TOGETHER_S = 0.01
 """What changes within this belongs together: an output and the end of its cell."""
 _HEADERS = [
@@ -113,7 +115,7 @@ class LiveResponse(Response):
 
     async def _tell(self, send: Send) -> None:
         await _write(send, ": cellwright\n\n")
-        told_at = 0.0
+        due_at = 0.0
         while True:
             with anyio.move_on_after(_KEEP_ALIVE_S):
                 await self._woken.wait()
@@ -121,7 +123,7 @@ class LiveResponse(Response):
                 await _write(send, ":\n\n")
                 continue
             # After a while in which nothing was told nobody has to wait: the picture comes with the end of its cell.
-            await anyio.sleep(max(_TOGETHER_S, told_at + _GATHER_S - anyio.current_time()))
+            await anyio.sleep(max(_TOGETHER_S, due_at - anyio.current_time()))
             # A new event first: whatever changes while parts are rendered is in the next round.
             self._woken = anyio.Event()
             dirty, self._dirty = self._dirty, set()
@@ -129,7 +131,7 @@ class LiveResponse(Response):
             found = {part: await self._source.render(part, upto) for part in sorted(dirty)}
             data = json.dumps({"parts": found}, ensure_ascii=False)
             await _write(send, f"id: {upto}\nevent: parts\ndata: {data}\n\n")
-            told_at = anyio.current_time()
+            due_at = max(due_at, anyio.current_time() - _AHEAD * _GATHER_S) + _GATHER_S
 
     async def _notice_the_end(self, receive: Receive, scope: anyio.CancelScope) -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from cellwright.charts.html_embed import bundle
+from cellwright.charts.html_embed import bundle, bundle_key
 from cellwright.errors import ChartError
 from cellwright.notebook.cells import RunTimes
 from cellwright.notebook.languages import LANGUAGES
@@ -73,6 +73,8 @@ _EDITOR = "editor.js"
 
 _WIDGETS = "widgets.js"
 
+_VEGA = "vega.js"
+
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 _FOREVER = {"cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff"}
@@ -103,6 +105,8 @@ def _built() -> frozenset[str]:
 
 @functools.cache
 def _content(name: str) -> bytes:
+    if name == _VEGA:
+        return bundle().encode()
     if name in _built():
         return (_BUILT / name).read_bytes()
     if name in _JOINED:
@@ -113,8 +117,8 @@ def _content(name: str) -> bytes:
 
 @functools.cache
 def _digest(name: str) -> str:
-    if name == "vega.js":
-        return "vega"
+    if name == _VEGA:
+        return bundle_key() or "none"
     if name in _built():  # its parts import each other by names beside their own
         return hashlib.sha256(b"".join(_content(part) for part in sorted(_built()))).hexdigest()[:16]
     return hashlib.sha256(_content(name)).hexdigest()[:16]
@@ -122,12 +126,14 @@ def _digest(name: str) -> str:
 
 async def _asset(request: Request) -> Response:
     name, digest = request.path_params["name"], request.path_params["digest"]
-    if name == "vega.js":
-        return await _vega(request)
-    if name not in {*_JOINED, *_built(), *(path.name for path in _STATIC.iterdir())} or digest != _digest(
-        name
-    ):
+    ours = {_VEGA, *_JOINED, *_built(), *(path.name for path in _STATIC.iterdir())}
+    if name not in ours or digest != _digest(name):
         return PlainTextResponse("There is no such file", 404)
+    if name == _VEGA:  # made and packed once, which takes seconds
+        try:
+            await anyio.to_thread.run_sync(_packed, name)
+        except ChartError as error:
+            return PlainTextResponse(str(error), 404)
     kind = _TYPES[Path(name).suffix]
     # A frame without an origin of its own is somebody else to the browser.
     headers = _FOREVER | ({"cross-origin-resource-policy": "cross-origin"} if name == _WIDGETS else {})
@@ -139,18 +145,6 @@ async def _asset(request: Request) -> Response:
 @functools.cache
 def _packed(name: str) -> bytes:
     return gzip.compress(_content(name), mtime=0)
-
-
-async def _vega(request: Request) -> Response:
-    try:
-        script = await anyio.to_thread.run_sync(bundle)
-    except ChartError as error:
-        return PlainTextResponse(str(error), 404)
-    tag = f'"{hashlib.sha256(script.encode()).hexdigest()[:16]}"'
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304)
-    headers = {"cache-control": "private, no-cache", "etag": tag, "x-content-type-options": "nosniff"}
-    return Response(script, media_type=_TYPES[".js"], headers=headers)
 
 
 ROUTES = [Route("/assets/{digest}/{name}", _asset, methods=["GET"])]
