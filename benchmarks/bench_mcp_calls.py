@@ -124,11 +124,13 @@ async def _measure_overhead(bench: Bench, agents: dict[str, Agent]) -> None:
     for agent in agents.values():
         await agent.add_and_run(OWN_CLOCK)
     over_recorded: list[float] = []
+    ours = agents["ours"]
+    assert isinstance(ours, OurAgent)
 
     async def overhead(name: str) -> float:
         seconds, result = await _timed(agents[name].run_again)
         if name == "ours":
-            over_recorded.append(seconds - float(OurAgent.facts(result)["seconds"]))
+            over_recorded.append(seconds - await ours.last_seconds())
         return seconds - _own_seconds(result)
 
     times = await alternate(bench.size(40, 5), {name: partial(overhead, name) for name in agents})

@@ -50,7 +50,7 @@ class OurAgent:
 
     async def add_and_run(self, code: str) -> CallToolResult:
         result = await call(self.client, "cell_add_and_run", session_id=self.session_id, content=code)
-        self._cell_id = self.facts(result)["cell"]
+        self._cell_id = _cell_of(result)
         return result
 
     async def run_again(self) -> CallToolResult:
@@ -59,12 +59,17 @@ class OurAgent:
     async def end(self) -> None:
         await call(self.client, "notebook_delete", session_id=self.session_id, remove_file=True)
 
-    @staticmethod
-    def facts(result: CallToolResult) -> dict[str, str]:
-        """The first line of a reply: ``session s-1 | cell c-1 | … | ok | … | 0.031 s | …``."""
-        facts = text_of(result).splitlines()[0].split(" | ")
-        found = dict(fact.split(" ", 1) for fact in facts if not fact.endswith(" s") and " " in fact)
-        return found | {"seconds": next((fact[:-2] for fact in facts if fact.endswith(" s")), "nan")}
+    async def last_seconds(self) -> float:
+        """How long the execution that ended last took, as it is recorded."""
+        listed = await call(self.client, "execution_list", session_id=self.session_id, limit=1)
+        assert listed.structured_content is not None
+        return float(listed.structured_content["executions"][0]["duration_ms"]) / 1_000
+
+
+def _cell_of(result: CallToolResult) -> str:
+    """The cell in the first line of a reply: ``ok | cell 6f1c2a9d``."""
+    facts = text_of(result).splitlines()[0].split(" | ")
+    return next(fact.removeprefix("cell ") for fact in facts if fact.startswith("cell "))
 
 
 @dataclass(slots=True)

@@ -71,7 +71,7 @@ class Tools:
 
 # The MCP server's tools on one branch, called in this process, in that branch's session.
 
-_FAILED_STATES = (" | error | ", " | timeout | ", " | died | ", " | interrupted | ")
+_FAILED_STATES = frozenset({"error", "timeout", "died", "interrupted"})
 
 _MAKES = frozenset({"notebook_create", "notebook_open", "notebook_import"})
 
@@ -117,11 +117,10 @@ class NotebookTools:
         pictures = tuple(
             base64.b64decode(block.data) for block in result.content if isinstance(block, ImageContent)
         )
-        text = "\n".join(texts)
-        head = text.split("\n", 1)[0]
-        return ToolReply(
-            text, pictures, failed=bool(result.is_error) or any(state in head for state in _FAILED_STATES)
-        )
+        # Notes are a text of their own, before that of the reply.
+        head = texts[-1].split("\n", 1)[0] if texts else ""
+        failed = bool(result.is_error) or not _FAILED_STATES.isdisjoint(head.split(" | "))
+        return ToolReply("\n".join(texts), pictures, failed=failed)
 
     async def data(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """A reply of data.

@@ -28,12 +28,14 @@ from cellwright.mcp.outputs import (
     session_uri,
     size,
 )
+from cellwright.notebook.python_names import names_defined
 from cellwright.plans.hints import MAX_HINT_TOKENS, Hint, hints_of
 from cellwright.sandbox.files import quoted_path
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
 
 __all__ = [
     "DEFAULT_TOKENS",
+    "Told",
     "execution_reply",
     "executions_json",
     "executions_text",
@@ -89,11 +91,11 @@ async def execution_reply(
             found["notes"] = list(call.notes)
             call.notes.clear()
         return Reply(json.dumps(found, ensure_ascii=False, separators=(",", ":")), data=found)
-    text, images = await rendered(call, executions, max_tokens=max_tokens)
+    text, images = await rendered(call, executions, max_tokens=max_tokens, cell_id=cell_id)
     lines = [
         text,
         *await hint_text(call, session, executions),
-        *_files_text(executions),
+        *_files_text(call, session, executions),
         *_asks_text(session, executions),
         *_next_calls(executions),
         *_news(call, session, known, executions),
@@ -124,9 +126,19 @@ def _failed(executions: Sequence[Execution]) -> Execution | None:
 
 
 async def rendered(
-    call: Call, executions: Sequence[Execution], *, max_tokens: int | None = None
+    call: Call,
+    executions: Sequence[Execution],
+    *,
+    max_tokens: int | None = None,
+    cell_id: str | None = None,
 ) -> tuple[str, tuple[ImageContent, ...]]:
-    """Executions as text and pictures; scaling a picture takes longer than others should wait for."""
+    """Executions as text and pictures; scaling a picture takes longer than others should wait for.
+
+    ``cell_id`` is the cell that the call named.
+    """
+    client, session_id = call.client, executions[0].session_id
+    told = Told(client.addressed, client.generations.get(session_id, 1), cell_id)
+    client.addressed = session_id
     gathered = gather(executions, say_error=call.shared.names.say_error)
     render = partial(
         executions_text,
@@ -134,14 +146,18 @@ async def rendered(
         max_tokens=max_tokens,
         max_pixels=call.engine.settings.image_pixels,
         say=call.shared.names.say,
+        told=told,
     )
     if any(part.picture is not None for _, parts in gathered for part in parts):
         return await anyio.to_thread.run_sync(render)
     return render()
 
 
-def _files_text(executions: Sequence[Execution]) -> list[str]:
-    """A line with what was left in the working directory, and one with the values that were put, if any were."""
+def _files_text(call: Call, session: Session, executions: Sequence[Execution]) -> list[str]:
+    """A line with what was left in the working directory, and one with the values that were put, if any were.
+
+    Where that directory is, a client is told once.
+    """
     found = _files_json(executions)
     if not found:
         return []
@@ -154,8 +170,12 @@ def _files_text(executions: Sequence[Execution]) -> list[str]:
     ]
     more = len(named) - _FILES_IN_TEXT + found.get("more_files", 0)
     tail = f", … {more} more" if more > 0 else ""
-    files = f"files: {', '.join(named[:_FILES_IN_TEXT])}{tail} (in {found['files_in']})"
-    return [*lines, files] if named or more > 0 else lines
+    if not named and more <= 0:
+        return lines
+    known = call.client.places.get(session.id) == found["files_in"]
+    call.client.places[session.id] = found["files_in"]
+    where = "" if known else f" (in {found['files_in']})"
+    return [*lines, f"files: {', '.join(named[:_FILES_IN_TEXT])}{tail}{where}"]
 
 
 def _files_json(executions: Sequence[Execution]) -> dict[str, Any]:
@@ -198,8 +218,8 @@ def _news(call: Call, session: Session, known: Known, executions: Sequence[Execu
     client = call.client
     say = call.shared.names.say
     news = [*map(say, _kernel_news(call, session, known, executions)), *_type_news(call, session)]
-    before = client.names.get(session.id, frozenset())
     names = known.names
+    before = client.names.get(session.id, frozenset()) | _own_names(call, session, executions)
     groups = (("imports", names.imports), ("functions", names.functions), ("variables", names.variables))
     fresh = [
         f"{kind} {', '.join(new)}"
@@ -211,6 +231,18 @@ def _news(call: Call, session: Session, known: Known, executions: Sequence[Execu
         line = f"context: new {'; '.join(fresh)}"
         news.append(line if len(line) <= _MAX_NEWS else line[:_MAX_NEWS] + say("… (session_context has all)"))
     return news
+
+
+def _own_names(call: Call, session: Session, executions: Sequence[Execution]) -> set[str]:
+    """The names that are in code which the client itself wrote."""
+    return {
+        name
+        for execution in executions
+        if call.client.has_written(execution.record.source)
+        for name in names_defined(
+            execution.record.source, execution.record.language or session.language
+        ).all()
+    }
 
 
 def _kernel_news(call: Call, session: Session, known: Known, executions: Sequence[Execution]) -> list[str]:
@@ -259,7 +291,7 @@ def _type_news(call: Call, session: Session) -> list[str]:
     return [f"types: {line}" for line in (*(one[:_MAX_NEWS] for one in new[:_MOST_TYPES]), *more)]
 
 
-# An execution as an agent reads it: a line that says what happened, then its outputs within a budget.
+# An execution as an agent reads it: a line that says how it ended, then its outputs within a budget.
 
 DEFAULT_TOKENS = 2_000
 
@@ -270,6 +302,11 @@ _MOST_OUTPUTS = 40
 _TOKENS_PER_OUTPUT = 50
 
 _MOST_LATE = 2_000
+
+_LONG_S = 5.0
+
+# What must be cut anyhow is cut to this: a reader of a part goes on to the resource.
+_CUT_TOKENS = 1_500
 
 Gathered: TypeAlias = tuple[Execution, list[Part]]
 
@@ -284,20 +321,33 @@ def _in_words(parts: Sequence[Part], say_error: Callable[[str], str]) -> list[Pa
     return [replace(part, text=say_error(part.text)) if part.kind == "error" else part for part in parts]
 
 
-def state_line(execution: Execution, parts: Sequence[Part], *, session: bool = True) -> str:
-    """What an execution is, where it stands, and what it has put out."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a client knows of an execution before it reads of it."""
+
+    session_id: str | None = None
+    generation: int = 1
+    cell_id: str | None = None
+
+
+_NOTHING = Told()
+
+
+def state_line(execution: Execution, parts: Sequence[Part], told: Told = _NOTHING) -> str:
+    """How an execution stands, and of what it is as much as was not told."""
     record = execution.record
-    seconds = f"{record.seconds:.3g} s" if record.seconds is not None else None
+    cell_id = record.cell_id if record.cell_id != told.cell_id else None
     facts = [
-        f"session {record.session_id}" if session else None,
-        f"cell {record.cell_id}" if record.cell_id is not None else "scratch",
-        f"execution {record.id}",
         record.state,
         _undoing(execution),
-        f"generation {record.generation}",
-        seconds,
+        f"session {record.session_id}" if record.session_id != told.session_id else None,
+        f"cell {cell_id}" if cell_id is not None else None,
+        f"execution {record.id}" if not execution.done else None,
+        f"generation {record.generation}" if record.generation != told.generation else None,
+        f"{record.seconds:.3g} s" if (record.seconds or 0) >= _LONG_S else None,
         f"checkpoint: {checkpoint}" if (checkpoint := _checkpoint(execution)) else None,
-        _sizes(execution, parts),
+        f"{size(dropped)} dropped at the source" if (dropped := record.dropped_bytes) else None,
+        None if parts else "no output" if execution.done else "no output yet",
     ]
     return " | ".join(fact for fact in facts if fact)
 
@@ -317,16 +367,6 @@ def _checkpoint(execution: Execution) -> str | None:
     return f"none ({clean(record.no_checkpoint)})" if record.no_checkpoint is not None else None
 
 
-def _sizes(execution: Execution, parts: Sequence[Part]) -> str:
-    sizes = [f"{_label(part)} {size(part.size)}" for part in parts]
-    if len(sizes) > 8:  # a line, not a list
-        sizes = [*sizes[:6], f"… {len(sizes) - 6} more"]
-    dropped = execution.record.dropped_bytes
-    if dropped:
-        sizes.append(f"{size(dropped)} dropped at the source")
-    return f"outputs: {', '.join(sizes)}" if sizes else "outputs: none" + ("" if execution.done else " yet")
-
-
 def _label(part: Part) -> str:
     return part.mime if part.kind in {"result", "display"} else part.kind
 
@@ -340,15 +380,18 @@ def executions_text(
     max_tokens: int | None = None,
     max_pixels: int = MAX_PIXELS,
     say: Callable[[str], str] = str,
+    told: Told = _NOTHING,
 ) -> tuple[str, tuple[ImageContent, ...]]:
     """Executions, each with its line, its reason, and its outputs; the budget is for all of them together.
 
     The engine's sentences, not the outputs, go through ``say``, which puts them in the client's words.
     """
-    lines = _lines_before(gathered, say)
+    lines = _lines_before(gathered, say, told)
     whole = (max_tokens or DEFAULT_TOKENS) * CHARACTERS_PER_TOKEN
     shown = [(execution, part) for execution, parts in gathered for part in parts]
-    texts = iter(_fitted(shown, whole - sum(len(line) for line in lines)))
+    taken = sum(len(line) for line in lines)
+    least = whole if max_tokens else _CUT_TOKENS * CHARACTERS_PER_TOKEN
+    texts = iter(_fitted(shown, whole - taken, least - taken))
     pictures = _Pictures(max_pixels)
     said: list[str] = []
     for (execution, parts), line in zip(gathered, lines, strict=True):
@@ -362,14 +405,16 @@ def executions_text(
     return text, tuple(pictures.taken)
 
 
-def _fitted(shown: Sequence[tuple[Execution, Part]], budget: int) -> list[str]:
-    """The texts of outputs, the longest of them cut where together they are over the budget."""
+def _fitted(shown: Sequence[tuple[Execution, Part]], budget: int, cut_to: int | None = None) -> list[str]:
+    """The texts of outputs; together over the budget, the longest are cut until all have ``cut_to``, else the budget."""
     lengths = [len(part.text) for _, part in shown]
     if sum(lengths) <= budget:
         return [part.text for _, part in shown]
     return [
         cut_middle(part.text, limit, rest=output_uri(execution.session_id, execution.id, part.index))
-        for (execution, part), limit in zip(shown, share(lengths, budget), strict=True)
+        for (execution, part), limit in zip(
+            shown, share(lengths, budget if cut_to is None else cut_to), strict=True
+        )
     ]
 
 
@@ -393,12 +438,13 @@ class _Pictures:
         return content is not None
 
 
-def _lines_before(gathered: Sequence[Gathered], say: Callable[[str], str]) -> list[str]:
+def _lines_before(gathered: Sequence[Gathered], say: Callable[[str], str], told: Told) -> list[str]:
     """A line or two for each execution; those that did not run for one reason are told together."""
     lines: list[str] = []
     dropped: dict[str, int] = {}
     for execution, parts in gathered:
-        line = state_line(execution, parts, session=not lines)
+        line = state_line(execution, parts, told)
+        told = replace(told, session_id=execution.session_id, generation=execution.generation)
         if execution.record.note:
             line = f"{line}\n{say(clean(execution.record.note))}"
         reason = say(execution.reason) if execution.reason else None

@@ -173,6 +173,8 @@ class Call:
         )
         if found.note is not None:
             self.notes.append(found.note)
+        if found.note is not None or (session_id or "").strip() == found.session.id:
+            self.client.addressed = found.session.id
         self._is_seen_at(found.session, changes=not reads and self.changes)
         if (news := self.client.news_of(found.session.id, found.session.record.handback)) is not None:
             self.notes.append(self.shared.names.say(handback_note(news)))

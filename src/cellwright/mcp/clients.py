@@ -46,6 +46,8 @@ _SESSION_HEADER = "mcp-session-id"
 
 _MOST_HTTP_CLIENTS = 1_000
 
+_MOST_WRITTEN = 10_000
+
 _LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 
 
@@ -96,6 +98,12 @@ class Client:
     names: dict[str, frozenset[str]] = field(default_factory=dict)
     """The names in each session that it knows of."""
 
+    addressed: str | None = None
+    """The session that it named last, or that a reply to it named."""
+
+    places: dict[str, str] = field(default_factory=dict)
+    """Where each session's files lie, as it was told."""
+
     plans: dict[str, frozenset[str]] = field(default_factory=dict)
     """The attempts of each session's plan that it was told of."""
 
@@ -120,6 +128,18 @@ class Client:
     log_level: LoggingLevel | None = None
     """The weight from which it wants log messages; it gets none before it says so."""
 
+    _written: dict[int, None] = field(default_factory=dict, repr=False)
+    """Hashes of the code that it wrote itself, the latest last."""
+
+    def wrote(self, code: str) -> None:
+        """It knows this code: it need not be told of the names in it."""
+        self._written[hash(code)] = None
+        if len(self._written) > _MOST_WRITTEN:
+            del self._written[next(iter(self._written))]
+
+    def has_written(self, code: str) -> bool:
+        return hash(code) in self._written
+
     def began(self, *ids: str) -> None:
         if self.begun is not None:
             self.begun.update(ids)
@@ -139,6 +159,7 @@ class Client:
         self.sessions.pop(session_id, None)
         self.generations.pop(session_id, None)
         self.names.pop(session_id, None)
+        self.places.pop(session_id, None)
         self.plans.pop(session_id, None)
         self.handbacks.pop(session_id, None)
 

@@ -85,7 +85,7 @@ async def test_a_failing_cell_leaves_no_trace_and_its_reply_says_so_once(client:
         client, "cell_execute", session_id=session, cell_id=made["cell_id"], on_error="rollback"
     )
     first, second, *rest = told.splitlines()
-    assert " | error | rolled back | generation 1 | " in first
+    assert first.startswith("error | rolled back | ")
     assert " | checkpoint: c-" in first
     assert second == "The session is as it was before this cell (generation 2)"
     assert "NameError" in "\n".join(rest)

@@ -39,10 +39,13 @@ async def test_the_context_tells_names_cells_and_the_last_error(client: Client) 
 
 async def test_what_changed_rides_along_once(client: Client) -> None:
     await new_session(client)
-    first = await read(client, "cell_add_and_run", content="import math\ntotal = 1")
+    book = json.dumps([{"content": "import math\ntotal = 1"}])
+    session = (await ask(client, "notebook_import", content=book))["session_id"]
+    of = {"session_id": session}
+    first = await read(client, "cell_execute", cell_id="all", **of)
     assert "context: new imports math; variables total" in first
-    assert "context:" not in await read(client, "cell_add_and_run", content="total")
-    assert "context: new variables more" in await read(client, "scratch_run", code="more = 2")
+    assert "context:" not in await read(client, "cell_add_and_run", content="total", **of)
+    assert "context:" not in await read(client, "scratch_run", code="more = 2", **of), "it wrote that itself"
 
 
 async def test_a_suspended_session_shows_what_was_last_known(client: Client) -> None:

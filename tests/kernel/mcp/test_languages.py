@@ -96,8 +96,11 @@ async def test_only_code_that_gives_names_to_python_is_said_to(client: Client) -
     asked = await run(client, session, "-- result: total\nSELECT 1 AS one", "sql")
     other = await run(client, session, "let kept\nkept = 5", "typescript")
 
-    assert "context: new variables total" in asked
-    assert "context" not in other
+    context = await ask(client, "session_context", session_id=session)
+
+    assert "context" not in asked + other, "the client wrote both itself"
+    assert any(variable.startswith("total") for variable in context["variables"])
+    assert not any(variable.startswith("kept") for variable in context["variables"])
 
 
 async def test_an_outline_says_which_cells_are_of_another_language(client: Client) -> None:

@@ -19,7 +19,8 @@ async def test_creating_gives_a_session_with_a_notebook_that_carries_a_time(
 ) -> None:
     created = await ask(client, "notebook_create", name="Sales of 2026", description="By region")
     assert created["notebook"].endswith("_sales_of_2026")
-    assert (created["language"], created["state"], created["generation"]) == ("python", "active", 1)
+    assert created["language"] == "python"
+    assert not {"state", "generation", "cells"} & set(created), "they are what they are for every new one"
     assert engine.session(created["session_id"]).cells[0].source == "# Sales of 2026\n\nBy region"
 
 
@@ -211,7 +212,7 @@ async def test_interrupting_stops_what_runs_and_drops_what_waits(client: Client)
     session = await new_session(client)
     running = await read(client, "scratch_run", session_id=session, code="while True: pass", wait=0)
     waiting = await read(client, "scratch_run", session_id=session, code="'never'", wait=0)
-    assert "outputs: none yet" in running
+    assert " | no output yet\n" in running
     stopped = await ask(client, "kernel_interrupt", session_id=session)
     assert list(stopped["stopped"].values()) == ["interrupted", "interrupted"]
     assert "Still " in waiting

@@ -64,7 +64,7 @@ def change(code: str) -> Callable[[str], Sequence[Call]]:
     """The model changes the cell that it was last told of."""
 
     def calls(told: str) -> list[Call]:
-        cell = re.findall(r"\| cell (\w+) \|", told)[-1]
+        cell = re.findall(r"\| cell (\w+)", told)[-1]
         return [
             Call("cell_update", {"cell_id": cell, "content": code}),
             Call("cell_execute", {"cell_id": cell}),

@@ -51,6 +51,7 @@ class AddCell(Arguments):
 async def cell_add(call: Call, args: AddCell) -> Reply:
     """Add a cell without running it."""
     session = call.session(args.session_id)
+    call.client.wrote(args.content)
     metadata = _about_cell(session, args.language, args.filename)
     cell = await session.add_cell(args.content, args.type, position=args.position, metadata=metadata)
     place = session.document.index(cell.id)
@@ -140,6 +141,7 @@ class AddAndRun(RunArguments):
 async def cell_add_and_run(call: Call, args: AddAndRun) -> Reply:
     """Add a code cell and run it; replies as cell_execute."""
     session = call.session(args.session_id)
+    call.client.wrote(args.content)
     metadata = _about_cell(session, args.language)
     cell = await session.add_cell(args.content, position=args.position, metadata=metadata)
 
@@ -159,6 +161,7 @@ class RunScratch(RunArguments):
 async def scratch_run(call: Call, args: RunScratch) -> Reply:
     """Run code in the session's kernel without leaving a cell; replies as cell_execute."""
     session = call.session(args.session_id)
+    call.client.wrote(args.code)
 
     async def submit() -> Sequence[Execution]:
         return [await session.execute_code(args.code, language=args.language, timeout_s=args.timeout_s)]
@@ -199,6 +202,7 @@ class UpdateCell(Arguments):
 async def cell_update(call: Call, args: UpdateCell) -> Reply:
     """Replace a cell's content. Outputs stay until it runs again."""
     session = call.session(args.session_id)
+    call.client.wrote(args.content)
     cell = await session.edit_cell(args.cell_id, args.content, expected_version=args.version)
     return data_reply({"session_id": session.id, "cell_id": cell.id, "version": cell.version}, call)
 

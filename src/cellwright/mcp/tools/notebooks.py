@@ -96,10 +96,10 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
         "project": session.record.project,
         "unseen": await _unseen(call, session) if args.mode != "private" else None,
     }
-    return data_reply(
-        about_session(session, call.shared.names) | {name: value for name, value in told.items() if value},
-        call,
-    )
+    about = about_session(session, call.shared.names)
+    for same in ("state", "generation", "cells"):  # for every new one
+        del about[same]
+    return data_reply(about | {name: value for name, value in told.items() if value}, call)
 
 
 async def _unseen(call: Call, session: Session) -> str | None:
