@@ -62,7 +62,7 @@ CellId: TypeAlias = Annotated[str, Field(min_length=1, max_length=_MAX_ID)]
 ExecutionId: TypeAlias = Annotated[str, Field(min_length=1, max_length=_MAX_ID)]
 Content: TypeAlias = Annotated[str, Field(max_length=MAX_CONTENT)]
 MaxTokens: TypeAlias = Annotated[int | None, Field(default=None, ge=50, le=_MAX_TOKENS)]
-WaitMs: TypeAlias = Annotated[int | None, Field(default=None, ge=0, le=280_000, description="ms; 0: at once")]
+WaitMs: TypeAlias = Annotated[int | None, Field(default=None, ge=0, le=280_000, description="ms")]
 ResponseFormat: TypeAlias = Literal["text", "json"]
 # A model that reads the tools has read what it is there.
 AS_IN_CREATE = WithJsonSchema({"type": "string", "description": "As in notebook_create"})

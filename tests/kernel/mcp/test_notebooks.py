@@ -18,9 +18,11 @@ async def test_creating_gives_a_session_with_a_notebook_that_carries_a_time(
     client: Client, engine: Engine
 ) -> None:
     created = await ask(client, "notebook_create", name="Sales of 2026", description="By region")
-    assert created["notebook"].endswith("_sales_of_2026")
+    assert created["path"].endswith("_sales_of_2026.ipynb")
     assert created["language"] == "python"
-    assert not {"state", "generation", "cells"} & set(created), "they are what they are for every new one"
+    assert not {"state", "generation", "cells", "notebook"} & set(created), (
+        "they are what they are for every new one"
+    )
     assert engine.session(created["session_id"]).cells[0].source == "# Sales of 2026\n\nBy region"
 
 

@@ -60,8 +60,7 @@ class Ask(Arguments):
 
 
 async def ask(call: Call, args: Ask) -> Reply:
-    """Delegate: Cellwright's own agent answers a question with a notebook that proves it. Past wait (55 s) it returns the
-    run id."""
+    """Have Cellwright's own agent answer a question from data, with a notebook that proves it."""
     delegate = call.shared.delegate
     if delegate is None:
         raise NoAgent("This server has no agent", hint="Ask through `cellwright mcp` or `cellwright ask`")

@@ -33,7 +33,7 @@ _MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
 
 CellLanguage: TypeAlias = Annotated[
     str | None,
-    Field(default=None, max_length=100, description="If not the notebook's: sql queries its frames by name"),
+    Field(default=None, max_length=100, description="sql: over frames by name"),
 ]
 
 
@@ -49,7 +49,7 @@ class AddCell(Arguments):
 
 
 async def cell_add(call: Call, args: AddCell) -> Reply:
-    """Add a cell without running it."""
+    """Write a cell without running it: Markdown such as a heading, or code."""
     session = call.session(args.session_id)
     call.client.wrote(args.content)
     metadata = _about_cell(session, args.language, args.filename)
@@ -78,9 +78,7 @@ def _about_cell(session: Session, language: str | None, filename: str | None = N
 
 
 class RunArguments(Arguments):
-    timeout: int | None = Field(
-        default=None, gt=0, le=_MAX_TIMEOUT_MS, description="Stop the cell after this many ms"
-    )
+    timeout: int | None = Field(default=None, gt=0, le=_MAX_TIMEOUT_MS, description="ms for the cell")
     wait: WaitMs = None
     response_format: ResponseFormat = "text"
     max_tokens: MaxTokens = None
@@ -107,8 +105,7 @@ class ExecuteCell(RunArguments):
 
 
 async def cell_execute(call: Call, args: ExecuteCell) -> Reply:
-    """Run a code cell, or 'all' in order until one fails. Returns outputs and images; past wait (55 s) it returns
-    the execution id while the cell runs on."""
+    """Run an existing cell again, or all cells in order until one fails; replies as cell_add_and_run."""
     session = call.session(args.session_id)
     timeout_s, on_error = args.timeout_s, args.on_error
 
@@ -139,7 +136,8 @@ class AddAndRun(RunArguments):
 
 
 async def cell_add_and_run(call: Call, args: AddAndRun) -> Reply:
-    """Add a code cell and run it; replies as cell_execute."""
+    """Run code (Python, SQL, ...) in a new cell of the notebook: load data, compute, plot. Returns output and images; past wait
+    (55 s) it returns the execution id while the cell runs on."""
     session = call.session(args.session_id)
     call.client.wrote(args.content)
     metadata = _about_cell(session, args.language)
@@ -159,7 +157,7 @@ class RunScratch(RunArguments):
 
 
 async def scratch_run(call: Call, args: RunScratch) -> Reply:
-    """Run code in the session's kernel without leaving a cell; replies as cell_execute."""
+    """Run code without leaving a cell, in the session's kernel; replies as cell_add_and_run."""
     session = call.session(args.session_id)
     call.client.wrote(args.code)
 
@@ -200,7 +198,7 @@ class UpdateCell(Arguments):
 
 
 async def cell_update(call: Call, args: UpdateCell) -> Reply:
-    """Replace a cell's content. Outputs stay until it runs again."""
+    """Change the code of an existing cell. Outputs stay until it runs again."""
     session = call.session(args.session_id)
     call.client.wrote(args.content)
     cell = await session.edit_cell(args.cell_id, args.content, expected_version=args.version)

@@ -39,7 +39,7 @@ class VisualizeCell(Arguments):
 
 
 async def cell_visualize(call: Call, args: VisualizeCell) -> Reply:
-    """Show a cell's result or a variable (frame, array, records, graph) as a chart or table, with its digest."""
+    """Plot a variable or a cell's result (frame, array, records, graph) as a chart or table, with its digest."""
     session = call.session(args.session_id, reads=True)
     if args.cell_id is None and args.variable is None:
         raise NotebookError("Nothing is named to be shown", hint="Give cell_id or variable")
@@ -111,7 +111,7 @@ class Visualize(Arguments):
 
 
 async def visualize(call: Call, args: Visualize) -> Reply:
-    """Draw data as a chart or table; keeps it in the data directory with visualization_manifest.json."""
+    """Draw data of a file or given here as a chart or table; keeps it in the data directory."""
     session_id = call.session(args.session_id, reads=True).id if args.session_id is not None else None
     options = dict(args.options or {})
     kind = options.pop("type", "auto") if args.type == "auto" else args.type

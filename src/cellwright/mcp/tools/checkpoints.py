@@ -36,7 +36,7 @@ class CreateCheckpoint(Arguments):
 
 
 async def checkpoint_create(call: Call, args: CreateCheckpoint) -> Reply:
-    """Keep the kernel's whole state and the working directory's files as they are now."""
+    """Save the state of now to come back to: the kernel's, and the working directory's files."""
     session = call.session(args.session_id)
     try:
         kept = await session.checkpoint(args.name)
@@ -53,7 +53,7 @@ class OfSession(Arguments):
 
 
 async def checkpoint_list(call: Call, args: OfSession) -> Reply:
-    """Kept checkpoints, newest first. Cells run with on_error=rollback have one before each."""
+    """List checkpoints, newest first. Cells run with on_error=rollback have one before each."""
     session = call.session(args.session_id, reads=True)
     kept = [_about(record) for record in reversed(session.checkpoints)]
     return data_reply(fit_lists({**_state(session), "checkpoints": kept}, _TOKENS), call)
@@ -65,7 +65,7 @@ class DropCheckpoint(Arguments):
 
 
 async def checkpoint_drop(call: Call, args: DropCheckpoint) -> Reply:
-    """Let a checkpoint go, by id or name."""
+    """Drop a checkpoint, by id or name."""
     session = call.session(args.session_id)
     record = session.find_checkpoint(args.checkpoint)
     await session.drop_checkpoint(record.id)
@@ -81,8 +81,8 @@ class RollBack(Arguments):
 
 
 async def session_rollback(call: Call, args: RollBack) -> Reply:
-    """Go back to a checkpoint: variables and files are as then, whatever runs is ended. Names what cannot come back.
-    Before a cell without one the earlier cells run again (by: replay)."""
+    """Undo what cells did: variables and files are again as at a checkpoint, or before a cell; whatever runs is ended. Names what
+    cannot come back. Where there is no checkpoint the earlier cells run again (by: replay)."""
     session = call.session(args.session_id)
     if (args.checkpoint is None) == (args.cell_id is None):
         raise UnknownCheckpoint("Give checkpoint or cell_id, one of the two", hint=_offered(session))
@@ -170,7 +170,7 @@ class BranchSession(Arguments):
 
 
 async def session_branch(call: Call, args: BranchSession) -> Reply:
-    """Make second sessions from a session's state, each with its own cells, files and kernel, to try things apart."""
+    """Try approaches side by side: second sessions from a session's state, each with its own cells, files and kernel."""
     session = call.session(args.session_id)
     grow = partial(call.engine.branch, session.id, checkpoint=args.checkpoint, count=args.count)
     branches = await done_with_progress(call, grow)
@@ -205,7 +205,7 @@ class AdoptBranch(Arguments):
 
 
 async def branch_adopt(call: Call, args: AdoptBranch) -> Reply:
-    """Give a branch's cells, files and kernel to the session it came from. Its other branches end."""
+    """Adopt a branch: its cells, files and kernel go to the session it came from. Its other branches end."""
     branch = call.session(args.session_id)
     origin = branch.record.branch_of
     for session in call.engine.sessions():
@@ -236,7 +236,7 @@ class CompareBranches(Arguments):
 
 
 async def branch_compare(call: Call, args: CompareBranches) -> Reply:
-    """How a session's branches differ from it: cells, files, variables."""
+    """Compare branches with their session: cells, files, variables."""
     named = call.session(args.session_id, reads=True)
     original, branches = _family(call, named)
     first, *views = await call.engine.compare([original.id, *(branch.id for branch in branches)])

@@ -59,9 +59,8 @@ class SessionFiles(Arguments):
 
 
 async def session_files(call: Call, args: SessionFiles) -> Reply:
-    """Files that a session's code wrote. In overlay mode they lie beside the project until 'apply' copies them over
-    it (refused for files that changed there meanwhile, and for what tools run by themselves, such as .git or a
-    Makefile, which a person applies); 'diff' shows what that would change."""
+    """Files that a session's code wrote: list them, diff them, apply (copy) them to the project from the overlay. Not
+    over what changed there meanwhile, nor what tools run by themselves (.git, a Makefile): a person applies that."""
     session = call.session(args.session_id, reads=args.action != "apply")
     about: dict[str, Any] = {
         "session_id": session.id,

@@ -28,7 +28,7 @@ class WaitForExecution(Arguments):
 
 
 async def execution_wait(call: Call, args: WaitForExecution) -> Reply:
-    """Wait for an execution and read its outputs so far; also reads one that ended long ago."""
+    """Wait for one running execution until it is done, and read its output so far."""
     execution = call.engine.execution(args.execution_id)
     session = call.session(execution.session_id, reads=True)
     await wait_for(call, [execution], wait_ms=args.wait)
@@ -63,7 +63,7 @@ class CancelExecution(Arguments):
 
 
 async def execution_cancel(call: Call, args: CancelExecution) -> Reply:
-    """Stop an execution that runs or waits. The kernel keeps its state."""
+    """Cancel one execution by its id."""
     execution = call.engine.execution(args.execution_id)
     session = call.session(execution.session_id)
     await call.engine.cancel(execution.id)
@@ -83,7 +83,7 @@ class ListExecutions(Arguments):
 
 
 async def execution_list(call: Call, args: ListExecutions) -> Reply:
-    """A session's executions, newest first."""
+    """History of a session's executions, newest first."""
     session = call.session(args.session_id, reads=True)
     history = await call.engine.history(session.id, outputs=False)
     newest = [_brief(execution) for execution in reversed(history[-args.limit :])]
@@ -127,7 +127,7 @@ class OfSession(Arguments):
 
 
 async def kernel_interrupt(call: Call, args: OfSession) -> Reply:
-    """Stop what runs and drop what waits. The kernel keeps its state."""
+    """Stop all that a session runs, such as a cell that takes too long. The kernel keeps its state."""
     session = call.session(args.session_id)
     stopped = session.runs.live
     await call.shared.planner.pause(session.id)
@@ -139,7 +139,7 @@ async def kernel_interrupt(call: Call, args: OfSession) -> Reply:
 
 
 async def kernel_restart(call: Call, args: OfSession) -> Reply:
-    """Replace the kernel by an empty one: variables are lost, cells and outputs stay."""
+    """Restart the kernel, empty: variables are lost, cells and outputs stay."""
     session = call.session(args.session_id)
     await call.shared.planner.pause(session.id)
     await session.restart()
@@ -147,7 +147,7 @@ async def kernel_restart(call: Call, args: OfSession) -> Reply:
 
 
 async def session_suspend(call: Call, args: OfSession) -> Reply:
-    """Let the kernel go and keep the rest."""
+    """Suspend a session: its kernel and memory go, the rest stays."""
     session = call.session(args.session_id)
     await call.shared.planner.pause(session.id)
     running = session.runs.live
@@ -157,7 +157,7 @@ async def session_suspend(call: Call, args: OfSession) -> Reply:
 
 
 async def session_resume(call: Call, args: OfSession) -> Reply:
-    """Give a suspended session a new, empty kernel. Running a cell does so too."""
+    """Resume a suspended session with an empty kernel."""
     session = call.session(args.session_id)
     await session.resume()
     return data_reply(_state(session), call)

@@ -39,7 +39,7 @@ class ListHosts(Arguments):
 
 
 async def host_list(call: Call, args: ListHosts) -> Reply:
-    """Hosts with state, load, capacity and tier."""
+    """List hosts for kernels with state, load, capacity and tier."""
     hosts, host = call.engine.hosts, args.host
     if args.wait:
         host = meant_host(hosts, host)
@@ -56,7 +56,7 @@ class StartHost(Arguments):
 
 
 async def host_start(call: Call, args: StartHost) -> Reply:
-    """Have an allocation of SLURM, e.g. slurm:gpu. notebook_create asks for one by itself."""
+    """Start a SLURM job for kernels on a cluster, e.g. slurm:gpu. notebook_create asks for one by itself."""
     info = await start_host(call.engine, args.host, args.shape or ShapeRequest())
     if args.wait != 0:
         await _wait(call, info.name, args.wait)
@@ -69,7 +69,7 @@ class StopHost(Arguments):
 
 
 async def host_stop(call: Call, args: StopHost) -> Reply:
-    """End an allocation and its kernels. Sessions stay."""
+    """Stop an allocation and its kernels. Sessions stay."""
     stopped = await stop_host(call.engine, args.host)
     ended = {"suspended": list(stopped.sessions), "interrupted": list(stopped.executions)}
     return data_reply(about_host(stopped.info) | ended, call)

@@ -68,7 +68,7 @@ class CreateNotebook(Arguments):
 
 
 async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
-    """Create a notebook and start its kernel. The reply's session_id goes into every later call."""
+    """Make a new notebook and start its kernel. Later calls mean it, or the session_id that they name."""
     language = canonical_language(args.language or call.shared.default_language)
     tsconfig = checked_tsconfig(args.tsconfig) if args.tsconfig is not None else None
     if tsconfig is not None and runtime_of(language) != "deno":
@@ -97,7 +97,7 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
         "unseen": await _unseen(call, session) if args.mode != "private" else None,
     }
     about = about_session(session, call.shared.names)
-    for same in ("state", "generation", "cells"):  # for every new one
+    for same in ("state", "generation", "cells", "notebook"):  # for every new one; the path has the name
         del about[same]
     return data_reply(about | {name: value for name, value in told.items() if value}, call)
 
@@ -116,7 +116,7 @@ class OpenNotebook(Arguments):
     path: str = Field(
         min_length=1,
         max_length=4_000,
-        description="An .ipynb file, relative to the root directory; with a jupyter host, to the server's root",
+        description="From the root directory, or the Jupyter server's",
     )
     mode: Annotated[Mode | None, AS_IN_CREATE] = None
     limits: Annotated[SessionLimits | None, _AS_ABOVE_OBJECT] = None
@@ -124,7 +124,7 @@ class OpenNotebook(Arguments):
 
 
 async def notebook_open(call: Call, args: OpenNotebook) -> Reply:
-    """Attach to an existing .ipynb file. Nothing is run."""
+    """Open an existing .ipynb file. Nothing is run."""
     limits = args.limits.narrowing() if args.limits is not None else None
     mode = args.mode or AGENTS_MODE
     host = call.engine.hosts.wanted(args.host)
@@ -143,7 +143,7 @@ class ListNotebooks(Arguments):
 
 
 async def notebook_list(call: Call, args: ListNotebooks) -> Reply:
-    """Sessions with their notebooks."""
+    """List open sessions with their notebooks."""
     sessions = [_listed(call, session) for session in call.engine.sessions(args.filter)]
     return data_reply({"sessions": sessions}, call)
 

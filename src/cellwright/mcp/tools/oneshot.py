@@ -75,12 +75,13 @@ class ExecuteNode(Execute):
 
 
 async def python_execute(call: Call, args: Execute) -> Reply:
-    """Run a Python script once, apart from notebooks. Gives stdout, stderr, returnCode, files; draws visualization_manifest.json."""
+    """Run a Python script once, without a notebook. Gives stdout, stderr, returnCode, files; draws
+    visualization_manifest.json."""
     return await _execute(call, args, "python")
 
 
 async def node_execute(call: Call, args: ExecuteNode) -> Reply:
-    """The same for TypeScript and JavaScript, on Deno."""
+    """Run a TypeScript or JavaScript script once, on Deno; replies as python_execute."""
     return await _execute(call, args, args.language)
 
 
@@ -280,7 +281,7 @@ class FileSystem(Arguments):
 
 
 async def file_system(call: Call, args: FileSystem) -> Reply:
-    """Shared files, or a session's. 'read' gives a digest of tables, JSON, text; by rows or lines."""
+    """Read, write and list files: shared ones, or a session's. 'read' gives a digest of CSV, tables, JSON, text; by rows or lines."""
     session = None
     if args.session_id is not None:
         session = call.session(args.session_id, reads=args.action in _READS)
@@ -412,8 +413,7 @@ class WebFetch(Arguments):
 
 
 async def web_fetch(call: Call, args: WebFetch) -> Reply:
-    """Get a web page as Markdown, JSON as a digest, text or a file, as the network policy allows. What is long, and
-    files, are saved."""
+    """Read a web page at a URL as Markdown, JSON as a digest, text or a file, as the network policy allows."""
     session = call.session(args.session_id) if args.session_id is not None else None
     characters = (args.max_tokens or DEFAULT_TOKENS) * CHARACTERS_PER_TOKEN
     fetched = await call.shared.fetcher.fetch(
@@ -497,7 +497,7 @@ class Calculate(Arguments):
 
 
 async def calculator(call: Call, args: Calculate) -> Reply:
-    """Exact arithmetic, complex numbers, statistics, matrices, units, dates: `3 ft + 20 cm to m`, `sum(k^2 for k in
+    """Calculate exactly: arithmetic, complex numbers, statistics, matrices, units, dates: `17 miles to kilometres`, `sum(k^2 for k in
     1..100)`, `solve([[2,1],[1,3]], [3,5])`, `today + 90 days`."""
     from cellwright.tools.calculator import calculate, described  # 20 modules that few calls need
 

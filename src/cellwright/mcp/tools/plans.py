@@ -44,7 +44,8 @@ class CreatePlan(Arguments):
 
 
 async def plan_create(call: Call, args: CreatePlan) -> Reply:
-    """Plan small, ordered, testable TODOs, each one cell. plan_run carries them out; one without code is left to you."""
+    """Break a problem into small, ordered, testable steps (TODOs), each one cell, as a plan. plan_run carries them out; one without
+    code is left to you."""
     named = call.session(args.session_id) if args.session_id is not None else None
     language = named.language if named is not None else call.shared.default_language
     # Before a notebook is made: one that cannot have its plan would be left behind.
@@ -89,8 +90,8 @@ class RunPlan(PlanStep):
 
 
 async def plan_run(call: Call, args: RunPlan) -> Reply:
-    """Run or continue a plan: each TODO's cell in turn, with checks and repairs, until all are done, one needs code or
-    it stops with a report. Past wait (55 s) it returns the run id."""
+    """Carry out a plan: each TODO's cell in turn, with checks and repairs, until all are done, one needs code or it stops with a
+    report. Past wait (55 s) it returns the run id."""
     session = call.session(args.session_id)
     if args.run_id is not None:
         run = call.shared.planner.run_of(session)
@@ -106,7 +107,7 @@ class AskStatus(Arguments):
 
 
 async def plan_status(call: Call, args: AskStatus) -> Reply:
-    """A plan's TODOs: status, attempts, fixes, and what is next."""
+    """Status of a plan's TODOs: attempts, fixes, and what is next."""
     session = call.session(args.session_id, reads=True)
     return data_reply(plan_data(call, session), call)
 
@@ -116,7 +117,7 @@ class FixPlan(PlanStep):
 
 
 async def plan_fix(call: Call, args: FixPlan) -> Reply:
-    """Give the current TODO this code (none: ask the fixers), and continue as plan_run."""
+    """Fix the plan's current TODO with this code (none: ask the fixers), and continue as plan_run."""
     session = call.session(args.session_id)
     return await _driven(call, session, partial(call.shared.planner.fix, session, args.code or None), args)
 
@@ -126,7 +127,7 @@ class SkipTodo(PlanStep):
 
 
 async def plan_skip(call: Call, args: SkipTodo) -> Reply:
-    """Skip the current TODO, and continue as plan_run."""
+    """Skip this step of a plan, and continue as plan_run."""
     session = call.session(args.session_id)
     return await _driven(call, session, partial(call.shared.planner.skip, session, args.reason), args)
 

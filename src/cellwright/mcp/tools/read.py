@@ -56,7 +56,7 @@ class ReadNotebook(Arguments):
 
 
 async def notebook_read(call: Call, args: ReadNotebook) -> Reply:
-    """Read a notebook: its outline (a line a cell), a section or cell, or search hits."""
+    """Read what is in a notebook: its outline (a line a cell), a section or cell, or search hits."""
     session = call.session(args.session_id, reads=True)
     await session.refresh()
     cells = session.cells
@@ -83,7 +83,7 @@ class GetContext(Arguments):
 
 
 async def session_context(call: Call, args: GetContext) -> Reply:
-    """What you may have forgotten: notebook name, imports, functions, variables, cells with states, last error."""
+    """Recall what you forgot: notebook name, imports, functions, variables, cells with states, last error."""
     session = call.session(args.session_id, reads=True)
     about = await context_of(call.shared.knowledge, session, max_tokens=args.max_tokens)
     return data_reply(about, call)
@@ -97,7 +97,7 @@ class InspectKernel(Arguments):
 
 
 async def kernel_inspect(call: Call, args: InspectKernel) -> Reply:
-    """Variables (type, shape, value), functions and modules in the live kernel."""
+    """Inspect which variables are defined (type, shape, value), functions and modules, in the live kernel."""
     session = _awake(call.session(args.session_id, reads=True))
     found = await session.inspect(packages=args.packages)
     about = inspected(found)
@@ -139,7 +139,7 @@ class CompleteCode(Arguments):
 
 
 async def kernel_complete(call: Call, args: CompleteCode) -> Reply:
-    """Completion at the cursor."""
+    """Complete code at a cursor."""
     session = _awake(call.session(args.session_id, reads=True))
     if args.cursor is not None and args.cursor > len(args.code):
         raise NotebookError(
@@ -162,7 +162,7 @@ class ExportNotebook(Arguments):
 
 
 async def notebook_export(call: Call, args: ExportNotebook) -> Reply:
-    """Export in another format; pdf needs a path."""
+    """Export the notebook: HTML, PDF (needs a path), Markdown, script."""
     session = call.session(args.session_id, reads=True)
     await session.refresh()
     if args.path is not None:
@@ -238,7 +238,7 @@ class ImportNotebook(Arguments):
 
 
 async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
-    """Make a notebook and session from text in one of these formats. Nothing is run."""
+    """Import a notebook from text in another format. Nothing is run."""
     content, max_cells = args.content.encode("utf-8", "surrogatepass"), call.engine.settings.max_cells
     imported = await anyio.to_thread.run_sync(
         lambda: formats.read(

@@ -45,8 +45,8 @@ class ReplayNotebook(Arguments):
 
 
 async def notebook_replay(call: Call, args: ReplayNotebook) -> Reply:
-    """Bring back lost state: run again, in a new kernel and in order, all that had run, and compare the outputs. Files
-    stay as they are. Past wait (55 s) it returns the replay id."""
+    """Get lost variables back after a kernel died: run again, in a new kernel and in order, all that had run, and compare the
+    outputs. Past wait (55 s) it returns the replay id."""
     session = call.session(args.session_id)
     if args.replay_id is not None:
         replay = _found(session, args.replay_id)

@@ -34,7 +34,7 @@ class VerifyNotebook(Arguments):
 
 
 async def plan_verify(call: Call, args: VerifyNotebook) -> Reply:
-    """Run it from the top in a clean kernel, compare, certify; the session stays."""
+    """Check that a notebook is reproducible: run it from the top in a clean kernel, compare, certify. The session stays."""
     session = call.session(args.session_id)
     verifier = call.shared.verifier
     verification = verifier.of(session.id)
