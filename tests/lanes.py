@@ -128,10 +128,14 @@ class Outcome:
 
     group: Group
     seconds: float
+    processor_s: float
+    """Of its process and of all that were waited for: what still lives at its end, or was killed by another, is not in it."""
     log: Path
     counts: Counter[str] = field(default_factory=Counter)
     durations_s: Counter[str] = field(default_factory=Counter)
     """Of each test, fixtures included."""
+    processors_s: Counter[str] = field(default_factory=Counter)
+    """The processor time of each test; a process that several share counts for the one that ends it."""
     failures: dict[str, str] = field(default_factory=dict)
     """The error of each failed test, in a line; a process that died is a failure of the test it was in."""
     died: bool = False
@@ -280,10 +284,11 @@ class Pool:
 
     def _wait(self) -> Outcome:
         """Wait for the next process to end."""
-        pid, status = os.wait()
+        pid, status, used = os.wait4(-1, 0)
         running = self._running.pop(pid)
         code = os.waitstatus_to_exitcode(status)
-        outcome = Outcome(running.group, time.monotonic() - running.begun, running.log)
+        seconds, processor_s = time.monotonic() - running.begun, used.ru_utime + used.ru_stime
+        outcome = Outcome(running.group, seconds, processor_s, running.log)
         _take_down(outcome, running.events.read_text() if running.events.exists() else "", code)
         return outcome
 
@@ -314,14 +319,14 @@ class Recorder:
         self._events = events
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._write(test=nodeid, state="begun")
+        self._write(test=nodeid, state="begun", processor_s=_processor_s())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         state = "ok" if report.passed and report.when != "call" else report.outcome
         self._write(test=report.nodeid, state=state, seconds=report.duration, error=_error(report))
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        self._write(test=nodeid, state="ended")
+        self._write(test=nodeid, state="ended", processor_s=_processor_s())
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -329,6 +334,11 @@ class Recorder:
 
     def _write(self, **event: Any) -> None:
         self._events.write(json.dumps(event) + "\n")
+
+
+def _processor_s() -> float:
+    """Return what this process and those that it waited for have used so far."""
+    return sum(os.times()[:4])
 
 
 def _error(report: pytest.TestReport | pytest.CollectReport) -> str:
@@ -346,6 +356,8 @@ def _take_down(outcome: Outcome, events: str, code: int) -> None:
         test, state = event["test"], event["state"]
         current = test if state == "begun" else None if state == "ended" else current
         outcome.durations_s[test] += event.get("seconds", 0)
+        if "processor_s" in event:
+            outcome.processors_s[test] += event["processor_s"] * (1 if state == "ended" else -1)
         if state == "failed":
             outcome.failures.setdefault(test, event["error"])
         if state == "passed":
@@ -387,7 +399,8 @@ def _shown(outcomes: Iterable[Outcome], total: int) -> Iterator[Outcome]:
     for number, outcome in enumerate(outcomes, 1):
         told = ", ".join(f"{count} {state}" for state, count in outcome.counts.items() if count)
         print(
-            f"[{number:3}/{total}] {outcome.seconds:6.1f} s  {outcome.group.name}: {told or 'none'}",
+            f"[{number:3}/{total}] {outcome.seconds:6.1f} s {outcome.processor_s:6.1f} s of a processor  "
+            f"{outcome.group.name}: {told or 'none'}",
             flush=True,
         )
         if outcome.failures:
@@ -418,23 +431,36 @@ def report(
 
 
 def _by_lane(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    yield "lane       tests  seconds of its processes"
+    yield "lane       tests  seconds of its processes  of a processor"
     for lane in LANES:
         if mine := [outcome for outcome in outcomes if outcome.group.lane == lane]:
             count = sum(outcome.counts.total() for outcome in mine)
-            yield f"{lane:8} {count:7} {sum(outcome.seconds for outcome in mine):8.0f}"
+            seconds = sum(outcome.seconds for outcome in mine)
+            processor_s = sum(outcome.processor_s for outcome in mine)
+            yield f"{lane:8} {count:7} {seconds:24.0f} {processor_s:15.0f}"
 
 
 def _slowest(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield the slowest files; the slowest tests go to a file beside the logs."""
-    tests = Counter({test: spent_s for outcome in outcomes for test, spent_s in outcome.durations_s.items()})
-    lines = (f"{spent_s:8.1f} s  {test}\n" for test, spent_s in tests.most_common(SLOWEST_TESTS))
-    (LOGS / "slowest.txt").write_text("".join(lines))
-    files: Counter[str] = Counter()
-    for test, spent_s in tests.items():
-        files[test.partition("::")[0]] += spent_s
-    yield f"the {SLOWEST_FILES} slowest files (the slowest tests: {LOGS.relative_to(TESTS.parent)}/slowest.txt)"
-    yield from (f"{spent_s:8.1f} s  {name}" for name, spent_s in files.most_common(SLOWEST_FILES))
+    """Yield the slowest files, and those that use most of a processor; such tests go to a file beside the logs."""
+    durations_s, processors_s = Counter[str](), Counter[str]()
+    for outcome in outcomes:
+        durations_s.update(outcome.durations_s)
+        # A process that died has no end of its last test.
+        processors_s.update({test: used_s for test, used_s in outcome.processors_s.items() if used_s >= 0})
+    kept = []
+    for words, tests in (("take longest", durations_s), ("use most of a processor", processors_s)):
+        kept += [f"the {SLOWEST_TESTS} tests that {words}", *_lines(tests.most_common(SLOWEST_TESTS))]
+        files: Counter[str] = Counter()
+        for test, spent_s in tests.items():
+            files[test.partition("::")[0]] += spent_s
+        yield f"the {SLOWEST_FILES} files that {words}"
+        yield from _lines(files.most_common(SLOWEST_FILES))
+    yield f"the same of tests: {LOGS.relative_to(TESTS.parent)}/slowest.txt"
+    (LOGS / "slowest.txt").write_text("\n".join(kept) + "\n")
+
+
+def _lines(spent: Iterable[tuple[str, float]]) -> Iterator[str]:
+    return (f"{spent_s:8.1f} s  {name}" for name, spent_s in spent)
 
 
 if __name__ == "__main__":

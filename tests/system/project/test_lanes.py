@@ -50,7 +50,7 @@ def test_places_are_filled_to_the_end_and_of_a_clusters_groups_one_runs_at_a_tim
     def end_the_oldest() -> lanes.Outcome:
         group = pool._running.pop(min(pool._running)).group
         running.remove(group.name)
-        return lanes.Outcome(group, 0, tmp_path)
+        return lanes.Outcome(group, 0, 0, tmp_path)
 
     monkeypatch.setattr(pool, "_begin", begin)
     monkeypatch.setattr(pool, "_wait", end_the_oldest)
@@ -61,9 +61,20 @@ def test_places_are_filled_to_the_end_and_of_a_clusters_groups_one_runs_at_a_tim
     assert seen == [list("x"), list("ax"), list("abx"), list("aby"), list("bcy"), list("cdy")]
 
 
+BUSY = """
+import subprocess, sys
+
+def test_it():
+    subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 0.4: pass"], check=True)
+"""
+
+
 def test_what_fails_once_is_listed_with_its_first_error_and_fails_nothing(tmp_path: Path) -> None:
-    done = run_lanes(tmp_path, shaky=UNSTEADY, sound="def test_it(): pass")
+    done = run_lanes(tmp_path, shaky=UNSTEADY, sound=BUSY)
     assert done.returncode == 0, done.stdout + done.stderr
+    costliest = done.stdout.split("use most of a processor\n")[1].splitlines()[0].split()
+    assert float(costliest[0]) >= 0.4
+    assert costliest[-1] == "tests/unit/sound/test_sound.py"
     listed = done.stdout.split("UNSTEADY: 1 ")[1]
     assert "tests/unit/shaky/test_shaky.py::test_it" in listed
     assert "AssertionError: only once" in listed
