@@ -23,6 +23,7 @@ from cellwright.sandbox.policy import (
     allowed_environment,
     readable_paths,
     sandbox_plan,
+    thread_counts,
     watched_plan,
 )
 from cellwright.sandbox.proxy import PROXY_PORT, PROXY_SOCKET, Opening, ProxySocket
@@ -100,6 +101,7 @@ class Isolation:
         if not self.stands_by:
             temporary = str(directory / "tmp")
             allowed |= {"HOME": temporary, "TMPDIR": temporary}
+        allowed |= thread_counts(self.policy, len(os.sched_getaffinity(0)), allowed)
         allowed |= dict(self._own_gpus.environment)
         return allowed | (proxy_environment(PROXY_PORT) if self.has_proxy else {})
 

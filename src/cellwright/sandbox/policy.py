@@ -4,6 +4,7 @@ settings' business, and how they are kept is ``policy``', ``workspace``' and the
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -31,6 +32,7 @@ __all__ = [
     "readable_paths",
     "refuse_wider",
     "sandbox_plan",
+    "thread_counts",
     "watched_plan",
     "with_memory",
 ]
@@ -282,6 +284,9 @@ _ENVIRONMENT_NAMES = frozenset(
 
 _ENVIRONMENT_PREFIXES = ("LC_", "OMP_", "OPENBLAS_", "MKL_", "NUMEXPR_", "GOMP_", "MALLOC_")
 
+# The part of a session's processes that may be the threads of one numeric library.
+_THREADS_PART = 16
+
 _PYTHON_NAMES = frozenset({"PYTHONHASHSEED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONWARNINGS"})
 
 
@@ -294,6 +299,20 @@ def allowed_environment(environment: Mapping[str, str], passed: Iterable[str] = 
         if name in names or name.startswith(_ENVIRONMENT_PREFIXES)
     }
     return kept | {"HOME": HOME, "TMPDIR": HOME, "USER": "user", "LOGNAME": "user"}
+
+
+def thread_counts(policy: Policy, processors: int, environment: Mapping[str, str]) -> dict[str, str]:
+    """How many threads numeric libraries start, where that is fewer than processors and ``environment`` names no number.
+
+    Each starts one for every processor as it is imported: beyond the session's share they only take turns, and several
+    such libraries reach the limit on processes, at which the import fails.
+    """
+    share = processors if policy.cpus is None else math.ceil(policy.cpus)
+    if policy.processes is not None:
+        share = min(share, max(policy.processes // _THREADS_PART, 1))
+    # OpenBLAS, MKL, NumExpr and torch take this where their own variable is not set.
+    name = "OMP_NUM_THREADS"
+    return {name: str(share)} if share < processors and name not in environment else {}
 
 
 def readable_paths(paths: Iterable[str], *, never: Sequence[str]) -> list[str]:

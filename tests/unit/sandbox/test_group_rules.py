@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cellwright.sandbox import cgroups
 from cellwright.sandbox.cgroups import HOME, Facts, Owner
 from cellwright.sandbox.exit_reasons import LimitHit
-from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.policy import Policy, thread_counts
 
 ALL = frozenset({"memory", "pids", "cpu"})
 MOUNT = "41 31 0:38 {root} {at} rw,relatime - cgroup2 cgroup2 rw\n"
@@ -135,6 +135,14 @@ def test_kernels_with_a_share_take_turns_on_the_processors() -> None:
     turns = [cgroups.processors(1.5, [0, 1, 2, 3], turn) for turn in range(3)]
     assert turns == [[0, 1], [2, 3], [0, 1]]
     assert cgroups.processors(None, [0, 1], 0) == []
+
+
+def test_threads_of_numeric_libraries_follow_share_and_limit_where_nobody_named_a_number() -> None:
+    assert thread_counts(Policy(cpus=1.5), 16, {}) == {"OMP_NUM_THREADS": "2"}
+    assert thread_counts(Policy(processes=128), 16, {"PATH": "/bin"}) == {"OMP_NUM_THREADS": "8"}
+    assert thread_counts(Policy(processes=None), 16, {}) == {}
+    assert thread_counts(Policy(cpus=4), 2, {}) == {}
+    assert thread_counts(Policy(cpus=1), 16, {"OMP_NUM_THREADS": "12"}) == {}
 
 
 @pytest.mark.parametrize(
