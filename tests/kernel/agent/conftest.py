@@ -16,12 +16,12 @@ from cellwright.agent.questions import Question
 from cellwright.delegation import Outcome
 from cellwright.mcp.clients import Pace
 from cellwright.mcp.server import McpServer
-from tests.kernel.engine.conftest import engine, shared_engine
+from tests.kernel.engine.conftest import engine, forked_hosts, shared_engine
 from tests.kernel.mcp.conftest import running
 from tests.support.agent.scripting import Script
 from tests.waiting import scaled
 
-__all__ = ["engine", "shared_engine"]
+__all__ = ["engine", "forked_hosts", "shared_engine"]
 
 Ask = Callable[..., Awaitable[Outcome]]
 PACE = Pace(wait_s=scaled(60))

@@ -11,13 +11,24 @@ import psutil
 import pytest
 
 from cellwright import Engine, Settings, open_engine
-from cellwright.hosts import HostPaths
+from cellwright.hosts import HostPaths, local
 from tests.kernel.sandbox.conftest import open_root
+from tests.support.hosts.forking import ForkedHosts
 from tests.waiting import LIMIT_S, UNHURRIED
 
-__all__ = ["OpenEngine", "end_host", "host_process", "open_at", "open_root"]
+__all__ = ["OpenEngine", "end_host", "forked_hosts", "host_process", "open_at", "open_root"]
 
 OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_hosts() -> Iterator[None]:
+    """Hosts are forks, since few tests are about how one starts: ``kernel/sandbox`` and the lane ``system`` start them."""
+    forked = ForkedHosts()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "subprocess", forked)
+        yield
+    forked.close()
 
 
 @pytest.fixture

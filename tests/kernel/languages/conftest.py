@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.kernel.engine.conftest import engine, open_here, shared_engine
+from tests.kernel.engine.conftest import engine, forked_hosts, open_here, shared_engine
 
-__all__ = ["engine", "open_here", "shared_engine"]
+__all__ = ["engine", "forked_hosts", "open_here", "shared_engine"]

@@ -22,10 +22,10 @@ from cellwright import Engine
 from cellwright.mcp import McpServer, Pace
 from cellwright.mcp.clients import NO_GRANTS, ClientGrants
 from cellwright.unixstreams import UnixStream
-from tests.kernel.engine.conftest import engine, shared_engine
+from tests.kernel.engine.conftest import engine, forked_hosts, shared_engine
 from tests.waiting import LIMIT_S, scaled
 
-__all__ = ["engine", "shared_engine"]
+__all__ = ["engine", "forked_hosts", "shared_engine"]
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 

@@ -13,10 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from cellwright.hosts import local
 from tests.conftest import Require
 from tests.kernel.kernels.conftest import run_cell
 
 __all__ = ["let_others_in", "open_root", "opened_root", "run_cell"]
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _hosts_are_programs() -> Iterator[None]:
+    """Also where tests that fork them ran before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "subprocess", subprocess)
+        yield
 
 
 @contextmanager
