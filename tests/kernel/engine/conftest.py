@@ -24,6 +24,10 @@ OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
 @pytest.fixture(scope="session", autouse=True)
 def forked_hosts() -> Iterator[None]:
     """Hosts are forks, since few tests are about how one starts: ``kernel/sandbox`` and the lane ``system`` start them."""
+    # Each folder has this fixture, and a process may run several.
+    if isinstance(vars(local)["subprocess"], ForkedHosts):
+        yield
+        return
     forked = ForkedHosts()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local, "subprocess", forked)
@@ -109,5 +113,6 @@ def end_host(storage: Path) -> None:
         with suppress(psutil.NoSuchProcess):  # it may be ending by itself
             process.terminate()
         process.wait(LIMIT_S)
-    runtime = HostPaths(storage).runtime
-    assert not runtime.exists(), f"the host left {runtime} behind"
+    paths = HostPaths(storage)
+    last_words = paths.log.read_text()[-2_000:] if paths.log.exists() else "it has no log"
+    assert not paths.runtime.exists(), f"the host {process} left {paths.runtime} behind: {last_words}"
