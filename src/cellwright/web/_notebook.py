@@ -569,7 +569,7 @@ async def _notebook(request: PageRequest) -> Response:
         session=session,
         cells=await cell_views(request.engine, session),
         panels=PANELS,
-        exports=export_choices(),
+        exports=export_choices(session.language),
         presence=presence_of(request.engine, session),
         key_sheet=KEY_SHEET,
         formatted=FORMATTED_LANGUAGES,

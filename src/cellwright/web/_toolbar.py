@@ -40,9 +40,13 @@ class ExportChoice:
     """The command that adds what it needs, where that is not there."""
 
 
-def export_choices() -> list[ExportChoice]:
-    """All formats, those that people ask for most first."""
-    by_name = {one.name: one for one in FORMATS}
+_ONLY = {"src.md": ("javascript", "typescript")}
+"""Formats that hold notebooks of some languages."""
+
+
+def export_choices(language: str) -> list[ExportChoice]:
+    """The formats that can hold a notebook of this language, those that people ask for most first."""
+    by_name = {one.name: one for one in FORMATS if language in _ONLY.get(one.name, (language,))}
     order = [
         *(name for name in _LABELS if name in by_name),
         *(name for name in by_name if name not in _LABELS),

@@ -124,7 +124,7 @@ def test_what_was_typed_is_there_after_an_agent_changed_the_notebook_and_the_car
     sql = served.agent.call("cell_add", session_id=session_id, language="sql", content="select  1")["cell_id"]
     page.locator(f"#cell-{sql}").get_by_label("More for cell").click()
     expect(page.locator(f"#cell-{sql}").get_by_role("button", name="Delete")).to_be_visible()
-    expect(page.locator(f"#cell-{sql}").get_by_role("button", name="Format")).to_be_hidden()
+    expect(page.locator(f"#cell-{sql}").get_by_role("button", name="Format: none for sql")).to_be_disabled()
     cell.locator("pre.code").click()
     page.keyboard.press("End")
     page.keyboard.type(" * 2")

@@ -61,7 +61,8 @@ def test_a_preview_knows_whether_rows_were_left_out() -> None:
     assert table_of(whole.replace(">1<", ">...<")).is_cut
 
 
-def test_every_format_is_in_the_export_menu_with_what_it_needs() -> None:
-    choices = export_choices()
+def test_every_format_that_can_hold_the_notebook_is_in_the_export_menu_with_what_it_needs() -> None:
+    choices = export_choices("typescript")
     assert sorted(one.format for one in choices) == sorted(one.name for one in FORMATS)
+    assert {one.format for one in choices} - {one.format for one in export_choices("python")} == {"src.md"}
     assert {one.missing for one in choices} == {None}

@@ -31,9 +31,12 @@ function fillMenu(menu) {
     menu.append(document.getElementById("cell-menu").content.cloneNode(true));
   }
   const { language } = cellOf(menu).dataset;
-  for (const one of all("[data-languages]", menu)) {
-    one.hidden = !one.dataset.languages.split(" ").includes(language);
-  }
+  const format = menu.querySelector("[data-languages]");
+  format.hidden = language === "markdown";
+  format.disabled = !format.dataset.languages.split(" ").includes(language);
+  format.textContent = format.disabled
+    ? `Format: none for ${language}`
+    : "Format";
 }
 
 /** So are the forms for comments. */
@@ -91,6 +94,15 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("submit", (event) => {
+  if (event.target.matches("#add")) {
+    event.preventDefault();
+    const last = allCells().at(-1);
+    const what = new FormData(event.target).get("kind");
+    // What is typed from now on is for the new cell.
+    if (last) last.focus({ preventScroll: true });
+    else document.activeElement.blur();
+    inOrder(async () => opened(await add("below", what, last)));
+  }
   if (!event.target.matches("#cells [data-command=add]")) return;
   event.preventDefault();
   const cell = cellOf(event.target),

@@ -70,7 +70,7 @@ class GridHeads {
 
   async figures(head) {
     const told = await this.grid.get(`/figures?column=${encodeURIComponent(head.dataset.column)}`), words = [];
-    if (told.least !== null) words.push(`${shown_as(told.least)} – ${shown_as(told.most)}`);
+    if (told.least !== null) words.push(`${brief(told.least)} – ${brief(told.most)}`);
     if (told.distinct !== null) words.push(`${told.distinct.toLocaleString("en")} distinct`);
     if (told.common.length && told.distinct > 1) words.push(`${told.common[0][0]} ×${told.common[0][1].toLocaleString("en")}`);
     if (told.missing) words.push(`${told.missing.toLocaleString("en")} missing`);
@@ -86,6 +86,11 @@ class GridHeads {
     say(told.say ?? [told.error, told.hint].filter(Boolean).join("\n"), Boolean(told.error));
     if (told.go) document.getElementById(told.go.slice(1))?.focus();
   }
+}
+
+/** A value as the head of a column has room for it. */
+function brief(value) {
+  return Number.isFinite(value) && !Number.isInteger(value) ? String(Number(value.toPrecision(Math.abs(value) < 1 ? 4 : 7))) : shown_as(value);
 }
 
 function bars_of(counts, label) {
