@@ -39,7 +39,11 @@ _FILES_FOR_500_KERNELS = 8_192
 _MEGABYTE = 1024**2
 EXTRAS = (
     ("layers", ("uv",), "runs notebooks of projects whose .venv has no ipykernel"),
-    ("data", ("matplotlib", "numpy", "pandas"), "what data work expects, in Cellwright's own interpreter"),
+    (
+        "data",
+        ("ipywidgets", "matplotlib", "numpy", "pandas"),
+        "what data work expects, in Cellwright's own interpreter",
+    ),
     ("sql", ("duckdb", "pandas", "pyarrow"), "SQL cells in Cellwright's own interpreter"),
     ("charts", ("vl_convert",), "charts as pictures"),
     (

@@ -165,10 +165,7 @@ def read_round(state: str) -> Round:
 
 @contextmanager
 def asked_by_call(caller: Caller) -> Iterator[None]:
-    """Have what is to be approved meanwhile put to the person behind a call, where that person can be asked."""
-    if caller.asks == "no":  # then whoever called it may have somebody
-        yield
-        return
+    """Have what is to be approved meanwhile put to the person behind a call, who can be asked."""
     asker = _CallAsker(caller)
     try:
         with asked_through(asker):

@@ -12,6 +12,7 @@ import os
 import re
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -393,8 +394,11 @@ class ServerTool(Tool):
             raise ToolError(complaint(self.name, self.parameters, error)) from error
         call = Call(self.shared, client, caller, changes=not self.definition.hints.read_only_hint)
         try:
-            with acting(f"mcp:{caller.program or 'unnamed'}"), asked_by_call(caller):
-                await take_approvals(call.engine.approvals, caller)
+            # Where a call's client cannot ask, whoever made the call may have somebody.
+            asking = nullcontext() if caller.asks == "no" else asked_by_call(caller)
+            with acting(f"mcp:{caller.program or 'unnamed'}"), asking:
+                if caller.approvals:
+                    await take_approvals(call.engine.approvals, caller)
                 reply = await self._run_beside(call, checked)
         except CellwrightError as error:
             raise tool_error(error, self.shared.names, call.notes) from error
@@ -499,7 +503,7 @@ class RequestCaller(Caller):
             self.asks = "rounds" if context.request_context.protocol_version >= "2026" else "calls"
             self.asks_passwords = _PASSWORDS in ((able and able.experimental) or {})
         self.answers = context.input_responses or {}
-        self.approvals = approvals_of(context.request_state or "")
+        self.approvals = approvals_of(context.request_state) if context.request_state else ()
 
     async def report_progress(self, progress: float, message: str, *, total: float | None = None) -> None:
         await self._context.report_progress(progress, total, message)

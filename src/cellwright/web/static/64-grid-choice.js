@@ -23,7 +23,7 @@ class GridChoice {
     const cell = event.target.closest("[id]"), [row, column] = cell.id.slice(this.grid.url.length + 1).split("/").map(Number);
     if (event.shiftKey) this.anchor ??= this.active; else this.anchor = null;
     this.active = { row, column };
-    this.grid.paint();
+    this.grid.rows.paint();
   }
 
   key(event) {
@@ -41,8 +41,8 @@ class GridChoice {
     event.preventDefault();
     if (this.active.row < this.grid.first) this.grid.go(this.active.row);
     else if (this.active.row >= this.grid.first + this.grid.fitting) this.grid.go(this.active.row - this.grid.fitting + 1);
-    else this.grid.paint();
-    const cell = document.getElementById(this.grid.cellId(this.active.row, this.active.column));
+    else this.grid.rows.paint();
+    const cell = document.getElementById(this.grid.rows.cellId(this.active.row, this.active.column));
     if (cell) this.grid.body.scrollLeft = Math.min(Math.max(this.grid.body.scrollLeft, cell.offsetLeft + cell.offsetWidth - this.grid.body.clientWidth), cell.offsetLeft);
   }
 

@@ -1,5 +1,4 @@
 // A grid over a live table: the kernel is asked for the rows that are seen, and only those are in the document.
-//   data-grid="URL"   a button: opens the grid of an output in place of its preview
 
 const ROW = 26, CHUNK = 100, MOST_CHUNKS = 60;
 // No browser has elements much higher than this: beyond it a step of the scroll bar is more than a row.
@@ -13,6 +12,7 @@ class Grid {
     this.chunks = new Map();
     this.heads = new GridHeads(this);
     this.choice = new GridChoice(this);
+    this.rows = new GridRows(this);
     this.first = 0;
     this.asked = 0;
   }
@@ -200,7 +200,7 @@ class Grid {
   }
 
   async draw() {
-    this.paint();
+    this.rows.paint();
     const from = Math.floor(Math.max(this.first - 20, 0) / CHUNK),
       to = Math.floor(
         Math.min(this.first + this.fitting + 20, Math.max(this.found - 1, 0)) /
@@ -232,7 +232,7 @@ class Grid {
       this.loading = false;
       this.body.dataset.ready = "yes";
     }
-    this.paint();
+    this.rows.paint();
     this.draw();
   }
 
@@ -282,59 +282,6 @@ class Grid {
     }
   }
 
-  paint() {
-    const first = Math.floor(this.first), rows = [];
-    for (
-      let number = Math.max(first - 5, 0);
-      number < Math.min(first + this.fitting + 6, this.found);
-      number += 1
-    ) rows.push(this.rowOf(number));
-    // Where the rows stand follows what is seen, so that they glide by whole and half rows alike.
-    const top = this.isScaled
-      ? this.body.scrollTop - (this.first - first) * ROW -
-        Math.min(first, 5) * ROW
-      : Math.max(first - 5, 0) * ROW;
-    const shift = made_of("div", { className: "window" });
-    shift.setAttribute("role", "presentation");
-    shift.style.transform = `translateY(${Math.max(top, 0)}px)`;
-    shift.append(...rows);
-    this.space.replaceChildren(shift);
-    const active = this.cellId(
-      this.choice.active.row,
-      this.choice.active.column,
-    );
-    if (document.getElementById(active)) {
-      this.body.setAttribute("aria-activedescendant", active);
-    } else this.body.removeAttribute("aria-activedescendant");
-  }
-
-  cellId(row, column) {
-    return `${this.url}/${row}/${column}`;
-  }
-
-  rowOf(number) {
-    const held = this.row(number),
-      row = made_of("div", { className: held ? "row" : "row waits" });
-    row.setAttribute("role", "row");
-    row.setAttribute("aria-rowindex", number + 2);
-    this.head.columns.forEach((column, place) => {
-      const value = held?.[place],
-        cell = made_of("div", {
-          className: `cell-of ${column.kind}`,
-          id: this.cellId(number, place),
-        });
-      cell.setAttribute("role", column.index ? "rowheader" : "gridcell");
-      cell.setAttribute("aria-colindex", place + 1);
-      if (held && value === null) cell.classList.add("none");
-      cell.textContent = held ? shown_as(value) : "…";
-      if (this.choice.has(number, place)) {
-        cell.setAttribute("aria-selected", "true");
-      }
-      row.append(cell);
-    });
-    return row;
-  }
-
   // Another order, other filters --------------------------------------------------------------------------------------------
 
   restart() {
@@ -348,91 +295,3 @@ class Grid {
     this.draw();
   }
 }
-
-/** Where the page puts a cell anew around its grid, the grid stays at the row where it was. */
-customElements.define(
-  "cell-grid",
-  class extends HTMLElement {
-    connectedCallback() {
-      this.moved();
-    }
-  },
-);
-
-function made_of(tag, properties) {
-  return Object.assign(document.createElement(tag), properties);
-}
-
-function pressed_by(text, act) {
-  const button = made_of("button", { type: "button", textContent: text });
-  button.addEventListener("click", act);
-  return button;
-}
-
-function shown_as(value) {
-  if (value === null || value === undefined) return "–";
-  if (typeof value !== "number") return String(value);
-  return Number.isInteger(value)
-    ? String(value)
-    : String(Number(value.toPrecision(8)));
-}
-
-const isRunning = () =>
-  document.querySelector("#cells .state:is(.running, .queued)") !== null;
-
-/** What open grids do once the kernel has nothing to run. */
-const onceIdle = new Set();
-/** The grids that are to open then, by their addresses: the page may put their outputs anew meanwhile. */
-const awaited = new Set();
-
-new MutationObserver(() => {
-  if (!onceIdle.size && !awaited.size) return;
-  for (const url of awaited) {
-    const button = document.querySelector(`[data-grid="${CSS.escape(url)}"]`);
-    if (button && isRunning()) tellOfWaiting(button);
-    else if (button && awaited.delete(url)) openGrid(button);
-  }
-  if (isRunning()) return;
-  const waiting = [...onceIdle];
-  onceIdle.clear();
-  for (const act of waiting) act();
-}).observe(document.body, { childList: true, subtree: true });
-
-/** Open the grid of an output. While the kernel runs a cell the preview stays, and says what it waits for. */
-async function openGrid(button) {
-  const output = button.closest(".output");
-  button.disabled = true;
-  output.querySelector(".waiting")?.remove();
-  try {
-    await new Grid(button, output).open();
-  } catch (error) {
-    if (error.isBusy && isRunning()) {
-      awaited.add(button.dataset.grid);
-      tellOfWaiting(button);
-    } else say(error.message, true);
-  } finally {
-    button.disabled = false;
-  }
-}
-
-function tellOfWaiting(button) {
-  const form = button.closest("form");
-  if (form.nextElementSibling?.matches(".waiting")) return;
-  const told = made_of("p", {
-    className: "notice waiting",
-    textContent:
-      "These are the rows that the cell showed. All rows come when the kernel has run what it is running. ",
-  });
-  told.setAttribute("role", "status");
-  const stop = () => {
-    awaited.delete(button.dataset.grid);
-    told.remove();
-  };
-  told.append(pressed_by("Do not wait", stop));
-  form.after(told);
-}
-
-document.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-grid]");
-  if (button) openGrid(button);
-});
