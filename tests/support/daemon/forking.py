@@ -7,6 +7,7 @@ at a tenth of the processor time. Tests of how the programs themselves start use
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -15,11 +16,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 _MESSAGE_BYTES = 2**20
 
@@ -149,13 +152,30 @@ def fork_a_daemon(_: str, command: Sequence[str], env: Mapping[str, str], **opti
         sys.argv = list(command[2:])
         from cellwright.daemon.__main__ import main
 
-        code = main()
+        _end_with(main)
+    except BaseException:  # noqa: BLE001  # as a program that ends by an exception
+        traceback.print_exc()
+    os._exit(1)
+
+
+def _end_with(main: Callable[[], int | None]) -> NoReturn:
+    """Run a program to its end, and leave its memory to the system.
+
+    An interpreter that ends takes every module apart, which costs a fork more than most commands do.
+    """
+    try:
+        code = main() or 0
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001  # as a program that ends by an exception
         traceback.print_exc()
         code = 1
-    sys.stderr.flush()
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as an interpreter does
+    atexit._run_exitfuncs()
+    # A stream that nobody reads any more is no error of the program.
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BrokenPipeError, ValueError):
+            stream.flush()
     os._exit(code)
 
 
@@ -188,4 +208,4 @@ if __name__ == "__main__":
     serve(socket.socket(fileno=int(sys.argv[1])))
     from cellwright.cli import main
 
-    main()
+    _end_with(main)

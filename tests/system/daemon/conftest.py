@@ -228,6 +228,8 @@ def place_in(root: Path, **variables: str) -> Iterator[Place]:
     environment = {
         **kept,
         "HOME": str(root / "home"),
+        # Hosts fill it for libraries, half a second of processor time each: once for all homes, as for all of a user's.
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
         "CELLWRIGHT_STORAGE": str(root / "state"),
         "CELLWRIGHT_STANDBY_KERNELS": "0",
         **UNHURRIED_VARIABLES,
