@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.web.conftest import Looker, Served, assert_accessible, looking, serving
+from tests.browser.web.conftest import PRELOADED, Looker, Served, assert_accessible, looking, serving
 from tests.matrix import first_of
 from tests.support.agent.wires.servers import Call, Fault, Recorded, Reply, Server, Text, Think, reply, serve
 from tests.waiting import LIMIT_S, scaled
@@ -38,7 +38,7 @@ class Chatting:
 def chatting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chatting]:
     with serve() as provider:
         keys = {name: provider.environment[name] for name in KEYS}
-        with serving(tmp_path_factory.mktemp("chatting"), **QUICK, **keys) as served:
+        with serving(tmp_path_factory.mktemp("chatting"), **QUICK, **PRELOADED, **keys) as served:
             (served.place.root / "work" / "sales.csv").write_text("region,units\nnorth,3\nsouth,4\n")
             yield Chatting(served, provider)
 
