@@ -241,7 +241,7 @@ _OUTPUTS = frozenset({"notebook.cell.output", "notebook.cell.late_output"})
 _WITH_TEXT = frozenset({"display_data", "execute_result", "error"})
 
 _MOST_TEXT = 2_000
-"""Characters of one output in a log message."""
+"""Characters of one output in a log message: a screenful to show while a cell runs; the whole is in the resources."""
 
 _SENDING_S = 5.0
 

@@ -159,6 +159,31 @@ async def test_log_messages_of_a_stateless_clients_call_arrive_before_its_answer
     assert "ZeroDivisionError" in said[1][1]
 
 
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_a_client_can_show_what_a_cell_puts_out_while_it_runs(
+    connect: Connect, engine: Engine, era: str
+) -> None:
+    shown = anyio.Event()
+
+    async def log(entry: LoggingMessageNotificationParams) -> None:
+        if entry.data["event"] == "notebook.cell.output" and "step 1" in entry.data.get("text", ""):
+            shown.set()
+
+    options = {} if era == "legacy" else {"log_level": "debug"}
+    async with connect(era, logging_callback=log, **options) as client:
+        session = await new_session(client)
+        if era == "legacy":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", MCPDeprecationWarning)
+                await client.set_logging_level("debug")
+        code = "import time\nprint('step 1', flush=True)\ntime.sleep(3_600)"
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "cell_add_and_run", {"session_id": session, "content": code})
+            with fail_after():
+                await shown.wait()
+            await engine.session(session).interrupt()
+
+
 async def test_prompts_carry_the_sessions_context(client: Client) -> None:
     session = await new_session(client, "prompted")
     await read(client, "cell_add_and_run", session_id=session, content="carried = 1\n1 / 0")
