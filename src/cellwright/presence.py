@@ -85,12 +85,12 @@ class Presence:
         if visit is None:
             visit = at_sessions[session_id] = Visit(who, self._clock())
         visit.at = self._clock()
-        self._ring(session_id)
+        self.ring(session_id)
         return visit
 
     def left(self, visitor: Visitor) -> None:
         """Note that a page was closed or a client has gone."""
-        self._ring(*self._visits.pop(visitor, {}))
+        self.ring(*self._visits.pop(visitor, {}))
 
     @contextmanager
     def staying(self, session_id: str, who: str) -> Iterator[None]:
@@ -113,7 +113,7 @@ class Presence:
         def ended() -> None:
             if visit.calls.pop(call, None) is not None:
                 visit.at = self._clock()
-                self._ring(session_id)
+                self.ring(session_id)
 
         return ended
 
@@ -122,26 +122,26 @@ class Presence:
         visit = self.came(visitor, session_id, who)
         if not visit.wants:
             visit.wants = True
-            self._ring(session_id)
+            self.ring(session_id)
 
     def person_wants(self, session_id: str, who: str) -> None:
         """Note that a person whose page is open would like to have a session that another has."""
         for visit in self._of(session_id, who):
             visit.wants = True
-        self._ring(session_id)
+        self.ring(session_id)
 
     def given_back(self, session_id: str) -> None:
         """Forget who wanted a session: nobody has it alone any more."""
         for visits in self._visits.values():
             if (visit := visits.get(session_id)) is not None:
                 visit.wants = False
-        self._ring(session_id)
+        self.ring(session_id)
 
     def writes(self, session_id: str, who: str, cell_id: str | None) -> None:
         """Note which cell a person whose page is open is writing in."""
         for visit in self._of(session_id, who):
             visit.cell_id, visit.at = cell_id, self._clock()
-        self._ring(session_id)
+        self.ring(session_id)
 
     def _of(self, session_id: str, who: str) -> list[Visit]:
         found = (visits.get(session_id) for visits in self._visits.values())
@@ -169,7 +169,8 @@ class Presence:
         """The number of what changed last at a session."""
         return self._numbers.get(session_id, 0)
 
-    def _ring(self, *session_ids: str) -> None:
+    def ring(self, *session_ids: str) -> None:
+        """Have whoever follows these sessions look again."""
         for session_id in session_ids:
             self._numbers[session_id] = self._numbers.get(session_id, 0) + 1
         self._changed.set()

@@ -27,7 +27,7 @@ from cellwright.mcp.context import Knowledge
 from cellwright.mcp.server import McpServer
 from cellwright.tools import Files
 
-__all__ = ["RunResources", "open_resources"]
+__all__ = ["PROGRAM", "RunResources", "open_resources"]
 T = TypeVar("T")
 
 Room: TypeAlias = Callable[[int], Awaitable[None]]
@@ -36,7 +36,7 @@ Room: TypeAlias = Callable[[int], Awaitable[None]]
 NoteMade: TypeAlias = Callable[[Session], Awaitable[None]]
 """Is told of a session that was made for the conversation."""
 
-_PROGRAM = "cellwright agent"
+PROGRAM = "cellwright agent"
 """What sessions and the audit log call it."""
 
 _TITLE_WORDS = 6
@@ -84,7 +84,7 @@ class RunResources:
         branch = Branch(label, list(history))
         if session is not None:
             branch.work_in(session)
-        client = self._server.in_process(_PROGRAM, directory=self._question.directory, begun=branch.begun)
+        client = self._server.in_process(PROGRAM, directory=self._question.directory, begun=branch.begun)
 
         async def session_id() -> str:
             return (await self.session_of(branch)).id

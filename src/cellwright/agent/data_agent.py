@@ -19,7 +19,7 @@ import anyio
 
 import cellwright
 from cellwright.agent._context import SYSTEM_PROMPT, notebook_of, session_of, status_lines
-from cellwright.agent._resources import RunResources, open_resources
+from cellwright.agent._resources import PROGRAM, RunResources, open_resources
 from cellwright.agent.branches import MAIN, Branch, answered, sound
 from cellwright.agent.budgets import Budget, Spending, parse_budget
 from cellwright.agent.conversations import Conversation, Conversations
@@ -36,6 +36,7 @@ from cellwright.agent.trace.redaction import Redactor
 from cellwright.agent.trace.spans import StepSpans
 from cellwright.agent.trace.steps import StepEvents, StepKind, Trace, Watcher
 from cellwright.agent.trace.store import TraceLog
+from cellwright.audit import acting
 from cellwright.delegation import Outcome
 from cellwright.engine import Engine, Session
 from cellwright.engine.records import new_agent_run_id
@@ -182,7 +183,8 @@ class DataAgent:
             return None, False
         await self._make_room(1)
         there = {one.id for one in self._engine.sessions()}
-        session = await self._engine.open(notebook.path, mode=AGENTS_MODE)
+        with acting(f"mcp:{PROGRAM}"):  # whoever asked the question did not open it
+            session = await self._engine.open(notebook.path, mode=AGENTS_MODE)
         return session, session.id not in there
 
     async def _work(self, run: Run, branch: Branch, *, reopened: bool) -> Chosen:

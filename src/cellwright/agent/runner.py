@@ -200,6 +200,7 @@ class Run:
         if branch.session is not None:
             branch.session.refuse_if_taken()
         borne_out = [found for one in (winner, *also) for found in await self.evidence(one)]
+        await self.engine.approve_adoption(winner.session_id or "", keep_others=True)
         async with self.trace.step("adopt", role="engine", branch=winner.label) as step:
             step.note = why
             adopted = await self.engine.adopt(winner.session_id or "", keep_others=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -17,13 +18,16 @@ _NO_ACTIONS = ("unanswered", "timeout_s")
 
 
 def list_approvals(as_json: AsJson = False) -> None:
-    """List the rule of each action, and what was allowed for a session, a project or always."""
+    """List the rule of each action, what was allowed for a session, a project or always, and what waits."""
     found = _asked()
     rows = [(one["scope"], one["action"], one["of"]) for one in found["approvals"]]
     rules = [(name, rule) for name, rule in found["rules"].items() if name not in _NO_ACTIONS]
     text = table(("ACTION", "RULE"), rules)
     if rows:
         text += "\n\n" + table(("ALLOWED", "ACTION", "IN"), rows)
+    if found["waiting"]:
+        asked = [(one["id"], one["by"], one["what"]) for one in found["waiting"]]
+        text += "\n\n" + table(("WAITING", "ASKED BY", "TO"), asked)
     show_data(found, text, as_json=as_json)
 
 
@@ -37,6 +41,8 @@ def forget(
     as_json: AsJson = False,
 ) -> None:
     """Take back what was allowed, so that it is asked about again."""
+    if of is not None and not of.startswith("s-"):
+        of = os.path.realpath(of)  # as sessions have it
     found = _asked(forget=True, action=action, of=of)
     show_data(found, f"{found['forgotten']} forgotten", as_json=as_json)
     if not found["forgotten"]:

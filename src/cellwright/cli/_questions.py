@@ -43,6 +43,9 @@ async def ask(prompt: str, *, is_password: bool) -> str:
 async def choose(question: str, choices: Sequence[str]) -> str:
     """One of some words, by its first letter or more of it; who gives none has chosen the last."""
     offered = ", ".join(f"[{choice[0]}]{choice[1:]}" for choice in choices)
+    termios.tcflush(
+        sys.stdin.fileno(), termios.TCIFLUSH
+    )  # what was typed before the question is no answer to it
     given = (await ask(f"{question} {offered}: ", is_password=False)).strip().lower()
     return next((choice for choice in choices if given and choice.startswith(given)), choices[-1])
 

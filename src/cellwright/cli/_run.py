@@ -27,7 +27,7 @@ from cellwright.sandbox.policy import Narrowing
 
 if TYPE_CHECKING:
     from cellwright.engine import Execution, Session
-    from cellwright.engine.approvals import Approval, Choice
+    from cellwright.engine.approvals import Approval, Choice, Decision
     from cellwright.engine.questions import Question
 
 __all__ = ["run"]
@@ -170,6 +170,9 @@ class _TerminalAsker:
         choices = question.choices
         chosen = await choose(f"{question.by} asks to {question.matter.what}. Allow it?", list(choices))
         return next(choice for choice in choices if choice == chosen)
+
+    def overtaken(self, decision: Decision) -> None:
+        """Nothing: nobody else is asked."""
 
 
 def _asked_here() -> AbstractContextManager[None]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cellwright.engine import Engine, Session
 from cellwright.errors import PlanError
 from cellwright.plans.model import plan_of
+from cellwright.presence import name_of
 
 __all__ = ["recent_sessions", "waiting_for_people"]
 
@@ -34,11 +35,15 @@ def recent_sessions(engine: Engine) -> list[dict[str, str]]:
 
 def waiting_for_people(engine: Engine) -> list[dict[str, str]]:
     """The sessions that go on only when a person does something: why, and the command that shows or does it."""
-    return [one for session in engine.sessions("all") for one in _waiting(session)]
+    return [one for session in engine.sessions("all") for one in _waiting(engine, session)]
 
 
-def _waiting(session: Session) -> Iterator[dict[str, str]]:
+def _waiting(engine: Engine, session: Session) -> Iterator[dict[str, str]]:
     found = []
+    for question in engine.approvals.waiting(session.id):
+        if question.matter.session_id is not None:
+            asked = f"{name_of(question.by)} asks to {question.matter.what}"
+            found.append((asked, f"ui {session.id}", "answer on the page"))
     if session.record.hold is not None:
         held = f"{session.record.hold.by} has taken it over; its agent waits to get it back"
         found.append((held, f"ui {session.id}", "give it back on the page"))

@@ -280,7 +280,12 @@ class Daemon:
         """What people allowed for longer than once, or how much of it was taken back."""
         approvals = self._engine.approvals
         if not handshake.get("forget"):
-            return {"approvals": approvals.kept(), "rules": approvals.rules.model_dump()}
+            waiting = [{"id": one.id, "by": one.by, "what": one.matter.what} for one in approvals.waiting()]
+            return {
+                "approvals": approvals.kept(),
+                "rules": approvals.rules.model_dump(),
+                "waiting": waiting,
+            }
         action = handshake.get("action")
         if action is not None and action not in get_args(Action):
             raise CellwrightError(

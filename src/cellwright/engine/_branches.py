@@ -21,6 +21,7 @@ from cellwright.engine import _recovery
 from cellwright.engine._checkpoints import NOT_FILES
 from cellwright.engine._context import Services
 from cellwright.engine._replay import run_steps
+from cellwright.engine.approvals import Matter
 from cellwright.engine.lineage import cut, of_session, returned, steps
 from cellwright.engine.records import Batch, CheckpointRecord, SessionRecord, put_session
 from cellwright.engine.session import Session
@@ -290,7 +291,7 @@ class Branches:
             await self._bring_kernel(origin, branch)
             del self._sessions[branch.id]
             await anyio.to_thread.run_sync(lambda: branch.path.unlink(missing_ok=True))
-            others = [one for one in self._sessions.values() if one.record.branch_of == origin.id]
+            others = self._branches_of(origin)
             for other in others:
                 if keep_others:
                     await other.suspend(reason=f"Branch {branch.id} was taken instead")
@@ -298,8 +299,23 @@ class Branches:
                     await self._delete(other.id)
         return Adopted(origin, branch.id, () if keep_others else tuple(other.id for other in others))
 
+    async def approve_adoption(self, branch: Session, *, keep_others: bool) -> None:
+        """Ask about the files that taking a branch back applies, and the other branches that it deletes."""
+        origin = self._sessions.get(branch.record.branch_of or "")
+        if origin is None:
+            return
+        if _applies(origin, branch):
+            await branch.workspace.approve_applying(None)
+        others = [] if keep_others else [one.id for one in self._branches_of(origin) if one.id != branch.id]
+        if others:
+            what = f"delete {', '.join(others)}, the other branches of {origin.name}"
+            await self._services.approvals.require(Matter.of("delete", what, origin.record))
+
+    def _branches_of(self, origin: Session) -> list[Session]:
+        return [one for one in self._sessions.values() if one.record.branch_of == origin.id]
+
     async def _bring_files(self, origin: Session, branch: Session) -> None:
-        if origin.mode == "direct" and branch.mode == "overlay":
+        if _applies(origin, branch):
             apply = partial(branch.workspace.apply_now, None, since=branch.record.created_at, force=True)
             await anyio.to_thread.run_sync(apply)
         elif origin.mode == branch.mode:
@@ -333,6 +349,11 @@ class Branches:
         await recorder.commit(batch)
         await anyio.to_thread.run_sync(remove_storage, branch.storage)
         await origin.save()
+
+
+def _applies(origin: Session, branch: Session) -> bool:
+    """Whether taking a branch back brings its files over into the project."""
+    return origin.mode == "direct" and branch.mode == "overlay"
 
 
 def _free_path(path: Path, branch_id: str) -> Path:

@@ -50,7 +50,9 @@ class Ownership:
         event = self._session.note(batch, "notebook.session.taken", data)
         # What an earlier person did since is news for the agents too, once it is given back.
         seq = before.seq if before is not None else event.seq
-        self._session.propose(batch, hold=Hold(by, event.time, seq))
+        # What was said of the time that an earlier person had it does not bind this one.
+        approved = tuple(one for one in self._session.record.approved if one != "take_over")
+        self._session.propose(batch, hold=Hold(by, event.time, seq), approved=approved)
         await recorder.commit(batch)
 
     async def give_back(self, by: str, note: str = "") -> Handback | None:

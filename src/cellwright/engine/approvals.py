@@ -75,6 +75,8 @@ class Matter(msgspec.Struct, frozen=True):
     project: str | None = None
     once: bool = False
     """Whether there is no session to remember it for: it is made for this, or goes with it."""
+    exactly: str = ""
+    """A digest of what the words leave out: where that changes, it is another matter."""
 
     @classmethod
     def of(cls, action: Action, what: str, record: SessionRecord) -> Matter:
@@ -152,6 +154,12 @@ def judged(rule: Rule, matter: Matter, session: Collection[str], remembered: Rem
     return None
 
 
+def _approved_of(record: SessionRecord) -> tuple[str, ...]:
+    """What was allowed in one session; its network when it was made, whatever was said then for how long."""
+    network = ("network",) if record.network_allowed else ()
+    return tuple(dict.fromkeys((*network, *record.approved)))
+
+
 class AnsweredLater(Exception):  # no error: the call that asks is answered with the question
     """The person's answer comes with a later call, which asks for the same thing anew."""
 
@@ -175,6 +183,9 @@ class Asker(Protocol):
 
     async def ask(self, question: Approval) -> Choice | None:
         """Ask, and wait for the answer; None where the person cannot be asked after all."""
+
+    def overtaken(self, decision: Decision) -> None:
+        """Take note that it was allowed by somebody else than the person there."""
 
 
 @dataclass(slots=True, eq=False)
@@ -210,16 +221,26 @@ def asked_through(asker: Asker) -> Iterator[None]:
     before = _round.set(current)
     try:
         yield
-    except AnsweredLater:
+    except (AnsweredLater, BaseExceptionGroup) as error:
+        later = _later_in(error)
+        if later is None:
+            raise
         # The next call begins anew: what was allowed to this one is that one's.
         current.forget.clear()
         for release in current.release:
             release()
-        raise
+        raise later from None
     finally:
         _round.reset(before)
         for forget in current.forget:
             forget()
+
+
+def _later_in(error: BaseException) -> AnsweredLater | None:
+    """Finds it also where a task group put it with what it ended."""
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for one in error.exceptions if (found := _later_in(one)) is not None), None)
+    return error if isinstance(error, AnsweredLater) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +249,10 @@ class ApprovalParts:
 
     sessions: Callable[[str], SessionContext | None]
     every_session: Callable[[], list[SessionContext]]
-    is_attended: Callable[[str], bool]
-    """Whether the page is open on a session for somebody who may run cells."""
+    is_attended: Callable[[str | None], bool]
+    """Whether the page is open on a session, or on any, for somebody who may run cells."""
+    show: Callable[[], None]
+    """Has every open page look for questions that are of no session."""
 
 
 class Approvals:
@@ -252,10 +275,10 @@ class Approvals:
         """Those that wait, and those that were answered and not yet acted upon, by their ids."""
 
     def waiting(self, session_id: str | None = None) -> list[Approval]:
-        """The questions that wait for an answer, or those about one session, oldest first."""
+        """The questions that wait for an answer, oldest first; or those that one session's page shows: of it, or of none."""
         open_now = (one for one in self._open.values() if one.decision is None and one.journalled.done())
         found = (one.question for one in open_now)
-        return [one for one in found if session_id in (None, one.matter.session_id)]
+        return [one for one in found if session_id is None or one.matter.session_id in (None, session_id)]
 
     def rule(self, action: Action) -> Rule:
         """What the settings say of an action."""
@@ -303,6 +326,8 @@ class Approvals:
         if asker is None:
             self._forget(one)
         assert one.decision is not None  # over only then
+        if asker is not None and one.decision.allowed and one.decision.by != asker.name:
+            asker.overtaken(one.decision)
         return one.decision
 
     def known(self, matter: Matter) -> Decision | None:
@@ -356,14 +381,15 @@ class Approvals:
 
     # Answering ---------------------------------------------------------------------------------------------------
 
-    async def answer(self, question_id: str, choice: Choice, *, by: str) -> None:
-        """Decide a question; the first answer counts.
+    async def answer(self, question_id: str, choice: Choice, *, by: str, at: str | None = None) -> None:
+        """Decide a question; the first answer counts. ``at`` is the session on whose page it is answered.
 
         Raises:
-            QuestionOver: it was decided already.
+            QuestionOver: it was decided already, or is not shown there.
         """
         one = self._open.get(question_id)
-        if one is None or one.decision is not None:
+        elsewhere = one is not None and at is not None and one.question.matter.session_id not in (None, at)
+        if one is None or one.decision is not None or elsewhere:
             raise QuestionOver(
                 "The question is over: somebody else answered it, or nobody did in time",
                 hint="`cellwright audit --kind approval` shows what was decided",
@@ -415,8 +441,11 @@ class Approvals:
         one = self._open.get(question_id)
         if one is None:
             return
-        self._settle(one, self._default(f"nobody answered within {self.rules.timeout_s:g} s"))
-        if not one.taken:  # a client that would have called again did not
+        late = f"nobody answered within {self.rules.timeout_s:g} s"
+        if one.taken:
+            self._settle(one, self._default(late))
+        else:  # the client did not call again: nobody is there who would act on a yes
+            self._settle(one, Decision(False, NOBODY, late))
             self._forget(one)
 
     def _forget(self, one: _Open) -> None:
@@ -424,7 +453,7 @@ class Approvals:
         self._open.pop(one.question.id, None)
 
     def _is_attended(self, matter: Matter) -> bool:
-        return matter.session_id is not None and self._parts.is_attended(matter.session_id)
+        return self._parts.is_attended(matter.session_id)
 
     def _note(self, matter: Matter, decision: Decision, by: str) -> None:
         with acting(by):
@@ -447,6 +476,8 @@ class Approvals:
         if context is not None:
             kind: EventKind = f"notebook.approval.{what}"  # type: ignore[assignment]  # both are kinds
             context.note(batch, kind, about)
+        else:
+            batch.after.append(self._parts.show)
 
     # What is remembered ------------------------------------------------------------------------------------------
 
@@ -458,7 +489,7 @@ class Approvals:
             ("project", action, path) for path, actions in stored.projects.items() for action in actions
         ]
         for context in self._parts.every_session():
-            found += [("session", action, context.id) for action in context.record.approved]
+            found += [("session", action, context.id) for action in _approved_of(context.record)]
         return [{"scope": scope, "action": action, "of": of} for scope, action, of in found]
 
     async def forget(self, action: Action | None, of: str | None) -> int:
@@ -470,11 +501,16 @@ class Approvals:
         gone = await anyio.to_thread.run_sync(self.store.forget, action, of)
         batch = Batch(lasting=True)
         for context in self._parts.every_session():
-            if of in (None, context.id):
-                left = tuple(one for one in context.record.approved if action not in (None, one))
-                gone += len(context.record.approved) - len(left)
-                if left != context.record.approved:
-                    context.propose(batch, approved=left)
+            record = context.record
+            if of in (None, context.id, record.project):
+                before = _approved_of(record)
+                left = tuple(one for one in before if action not in (None, one))
+                gone += len(before) - len(left)
+                if left != before:
+                    kept = tuple(one for one in record.approved if one in left)
+                    takes_back = record.network_allowed and "network" not in left
+                    network = None if takes_back else record.network_allowed
+                    context.propose(batch, approved=kept, network_allowed=network)
         await self._recorder.commit(batch)
         self._audit.note("approval", forgotten=action or "all", of=of, answers=gone)
         return gone

@@ -172,6 +172,7 @@ class Engine:
             self._context_of,
             lambda: [session.context for session in self._sessions.values()],
             self._is_attended,
+            lambda: self.presence.ring(*self._sessions),
         )
         self.hosts.approve_allocation = self._approve_allocation
         store = ApprovalStore(self.options.kept)
@@ -181,9 +182,9 @@ class Engine:
         found = self._sessions.get(session_id)
         return found.context if found is not None else None
 
-    def _is_attended(self, session_id: str) -> bool:
-        found = self._sessions.get(session_id)
-        return found is not None and found.questions.is_attended
+    def _is_attended(self, session_id: str | None) -> bool:
+        asked = (session for session in self._sessions.values() if session_id in (None, session.id))
+        return any(session.questions.is_attended for session in asked)
 
     async def _approve_allocation(self, words: str) -> None:
         if not actor().startswith("page:"):  # there a person asks for it by hand
@@ -441,6 +442,14 @@ class Engine:
             KernelBusy: it runs something.
         """
         return await self._branches.adopt(self.session(session_id), keep_others=keep_others)
+
+    async def approve_adoption(self, session_id: str, *, keep_others: bool = False) -> None:
+        """Ask about what ``adopt`` would apply to the project and delete, for whoever is no person at the page.
+
+        Raises:
+            NotApproved: the answer was no.
+        """
+        await self._branches.approve_adoption(self.session(session_id), keep_others=keep_others)
 
     async def compare(self, session_ids: Sequence[str]) -> list[SessionView]:
         """What sessions hold that the first of them does not: cells, files, variables."""

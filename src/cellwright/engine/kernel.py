@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 from msgspec.structs import replace
@@ -148,7 +148,9 @@ class SessionKernel:
                 hint="Use what its kernel has, or create a session in one of those",
             )
         what = f"install {', '.join(packages)} for {self._session.record.name}"
-        await self._services.approvals.require(Matter.of("packages", what, self._session.record))
+        with suppress(PackageRefused):  # then nobody need be asked: it is refused below
+            _judge(packages, self._session.record, self._services.options.packages)
+            await self._services.approvals.require(Matter.of("packages", what, self._session.record))
         async with self._installing:
             await self.resume()
             with self._services.audit.outcome("install", session=self._session.id, asked=packages) as told:
@@ -410,13 +412,8 @@ async def install_packages(
 
     In a TypeScript or JavaScript session names are npm's; elsewhere those are that say so (``npm:lodash``).
     """
-    said = [name.startswith(_NPM) for name in names]
-    if runtime_of(record.language) == "deno" or all(said):
+    if _judge(names, record, options) == "npm":
         return await _install_npm(names, record, options)
-    if any(said):
-        raise PackageRefused(
-            "npm packages and Python's were asked for at once", hint="Ask for each kind by itself"
-        )
     layers = [options.store / layer for layer in record.layers if not is_npm_layer(layer)]
     places = [*map(Path, record.search_path), *layers]
     return await install(
@@ -427,6 +424,24 @@ async def install_packages(
         installed=await anyio.to_thread.run_sync(installed_in, places),
         limits=options.limits,
     )
+
+
+def _judge(names: Sequence[str], record: SessionRecord, options: PackageOptions) -> Literal["npm", "python"]:
+    """Whose packages they are.
+
+    Raises:
+        PackageRefused: one is not approved, or some are of each kind.
+    """
+    said = [name.startswith(_NPM) for name in names]
+    if runtime_of(record.language) == "deno" or all(said):
+        options.approved_npm.judge(names)
+        return "npm"
+    if any(said):
+        raise PackageRefused(
+            "npm packages and Python's were asked for at once", hint="Ask for each kind by itself"
+        )
+    options.approved.judge(names)
+    return "python"
 
 
 async def _install_npm(names: Sequence[str], record: SessionRecord, options: PackageOptions) -> InstallResult:

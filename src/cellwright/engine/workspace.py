@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import logging
 import os
 import stat
@@ -66,6 +67,7 @@ __all__ = [
 ]
 
 _MOST_FILES = 1_000
+_MOST_NAMED = 20
 
 _MOST_DESTINATIONS = 200
 
@@ -290,14 +292,32 @@ class SessionWorkspace:
             NotApproved: it is asked about first, and the answer was no.
         """
         refuse_foreign(self._session.record, "files")
-        name = self._session.record.name
-        named = f"{', '.join(paths)} of {name}" if paths else f"all that {name} changed"
-        what = f"apply {named} to {self.place.project or 'its project'}"
-        await self._services.approvals.require(Matter.of("apply", what, self._session.record))
+        await self.approve_applying(paths)
         async with self._looking:
             return await anyio.to_thread.run_sync(
                 partial(self.apply_now, paths, since=self._looked_at, force=force, trusted=trusted)
             )
+
+    async def approve_applying(self, paths: Sequence[str] | None) -> None:
+        """Ask whether files may be brought over, by name; once more where they changed while somebody was asked.
+
+        Raises:
+            NotApproved: the answer was no.
+            NoSuchFile: a named path was not changed.
+        """
+        approvals, record = self._services.approvals, self._session.record
+        project = self.place.project or "its project"
+        matter = Matter.of("apply", f"apply what {record.name} changed to {project}", record)
+        if approvals.rule("apply") != "ask":
+            await approvals.require(matter)
+            return
+        asked: list[LayerChange] = []
+        while asked != (now := await anyio.to_thread.run_sync(layer_changes, self.place, paths)):
+            asked = now
+            what = f"apply {_named(now)} of {record.name} to {project}"
+            await approvals.require(replace(matter, what=what, exactly=_digest(now)))
+            if approvals.known(matter) is not None:
+                return
 
     def apply_now(
         self,
@@ -503,6 +523,17 @@ def refuse_other_limits(session_id: str, has: Narrowing | None, asked: Narrowing
             setting="limits",
             hint="Leave `limits` out to work with it, or delete the session first",
         )
+
+
+def _named(changes: Sequence[LayerChange]) -> str:
+    """Files as a person is asked about them."""
+    names = [f"{one.path} (deleted)" if one.change == "deleted" else one.path for one in changes]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return (", ".join(names[:_MOST_NAMED]) or "nothing") + more
+
+
+def _digest(changes: Sequence[LayerChange]) -> str:
+    return hashlib.sha256(repr(changes).encode(errors="surrogateescape")).hexdigest()
 
 
 async def network_answer(services: Services, matter: Matter, limits: Narrowing | None) -> bool | None:

@@ -25,7 +25,7 @@ from mcp.types import (
 )
 
 from cellwright.engine import Execution, Session
-from cellwright.engine.approvals import AnsweredLater, Approval, Approvals, Choice, asked_through
+from cellwright.engine.approvals import AnsweredLater, Approval, Approvals, Choice, Decision, asked_through
 from cellwright.engine.questions import Question
 from cellwright.errors import QuestionOver
 from cellwright.mcp.outputs import clean
@@ -164,9 +164,12 @@ def read_round(state: str) -> Round:
 
 
 @contextmanager
-def asked_by_call(caller: Caller) -> Iterator[None]:
-    """Have what is to be approved meanwhile put to the person behind a call, who can be asked."""
-    asker = _CallAsker(caller)
+def asked_by_call(caller: Caller, notes: list[str]) -> Iterator[None]:
+    """Have what is to be approved meanwhile put to the person behind a call, who can be asked.
+
+    Where somebody else was faster, ``notes`` say so.
+    """
+    asker = _CallAsker(caller, notes)
     try:
         with asked_through(asker):
             yield
@@ -192,8 +195,9 @@ async def take_approvals(approvals: Approvals, caller: Caller) -> None:
 class _CallAsker:
     """Asks the person behind one call (see ``engine.approvals.Asker``)."""
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: Caller, notes: list[str]) -> None:
         self._caller = caller
+        self._notes = notes
         self._task = anyio.get_current_task().id
         self.name = _person(caller)
         self.earlier = list(caller.approvals)
@@ -224,6 +228,10 @@ class _CallAsker:
         except MCPError:
             return None
 
+    def overtaken(self, decision: Decision) -> None:
+        """Have the reply say who it was."""
+        self._notes.append(clean(decision.why))
+
 
 def _approval_form(question: Approval) -> ElicitRequestFormParams:
     choices = question.choices
@@ -232,6 +240,7 @@ def _approval_form(question: Approval) -> ElicitRequestFormParams:
         "title": "Allow it?",
         "enum": list(choices),
         "enumNames": list(choices.values()),
+        "default": "refuse",  # what a key pressed too soon says
     }
     schema: ElicitRequestedSchema = {
         "type": "object",

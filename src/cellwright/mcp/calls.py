@@ -395,7 +395,7 @@ class ServerTool(Tool):
         call = Call(self.shared, client, caller, changes=not self.definition.hints.read_only_hint)
         try:
             # Where a call's client cannot ask, whoever made the call may have somebody.
-            asking = nullcontext() if caller.asks == "no" else asked_by_call(caller)
+            asking = nullcontext() if caller.asks == "no" else asked_by_call(caller, call.notes)
             with acting(f"mcp:{caller.program or 'unnamed'}"), asking:
                 if caller.approvals:
                     await take_approvals(call.engine.approvals, caller)

@@ -21,6 +21,7 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.resources import FunctionResource
+from mcp.server.request_state import RequestStateSecurity
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.subscriptions import InMemorySubscriptionBus, SubscriptionBus
 from mcp.server.transport_security import TransportSecuritySettings
@@ -290,6 +291,10 @@ def build_server(
         lifespan=lifespan,
         subscriptions=bus,
         log_level="WARNING",
+        # A person's answer comes with the state of what was asked: it lasts as long as the question.
+        request_state_security=RequestStateSecurity.ephemeral(
+            ttl=max(_STATE_S, shared.engine.options.approvals.timeout_s)
+        ),
     )
     for prompt in prompts(shared):
         server.add_prompt(prompt)
@@ -300,6 +305,8 @@ def build_server(
         )
     return server
 
+
+_STATE_S = 600.0
 
 _OURS = frozenset(definition.name for name in TOOLSETS for definition in TOOLSETS[name])
 

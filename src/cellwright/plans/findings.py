@@ -15,6 +15,7 @@ from cellwright.errors import (
     CellwrightError,
     HostError,
     KernelError,
+    NotApproved,
     PackageFailed,
     PackageRefused,
     SandboxError,
@@ -123,6 +124,6 @@ async def install_for(session: Session, packages: tuple[str, ...]) -> str | None
     """Install what a fixer proposed; where that cannot be done, why not."""
     try:
         await session.install(packages)
-    except (PackageRefused, PackageFailed) as error:
+    except (NotApproved, PackageRefused, PackageFailed) as error:
         return error.message
     return None

@@ -72,15 +72,18 @@ def note_originals(workspace: Workspace, *, since: float) -> None:
         Originals.load(workspace).note(_shadows(layer, project), since=since)
 
 
-def layer_changes(workspace: Workspace) -> list[LayerChange]:
-    """Every file that the session added, changed or deleted, by its path in the project."""
+def layer_changes(workspace: Workspace, paths: Iterable[str] | None = None) -> list[LayerChange]:
+    """Every file that the session added, changed or deleted, by its path in the project; or those of the named ones.
+
+    Raises:
+        NoSuchFile: a named path was not changed.
+    """
     if not _has_layer(workspace):
         return []
     with _opened(workspace) as (layer, project):
         originals = Originals.load(workspace)
-        return [
-            _layer_change(workspace, shadow, originals) for shadow in _differing(layer, project, originals)
-        ]
+        chosen = _chosen(_differing(layer, project, originals), paths)
+        return [_layer_change(workspace, shadow, originals) for shadow in chosen]
 
 
 def layer_diff(workspace: Workspace, paths: Iterable[str] | None = None) -> str:

@@ -60,7 +60,7 @@ class PresenceView:
 
     chips: list[Chip]
     needs: list[Need]
-    approvals: list[Approval]
+    approvals: list[tuple[Need, Approval]]
     """What a person is asked before it is done."""
 
 
@@ -86,7 +86,7 @@ def presence_of(engine: Engine, session: Session) -> PresenceView:
         Need(f"approval-{one.id}", f"{name_of(one.by)} asks to {one.matter.what}", f"#approval-{one.id}")
         for one in approvals
     ]
-    return PresenceView(chips, [*asked, *_needs(session, present)], approvals)
+    return PresenceView(chips, list(_needs(session, present)), list(zip(asked, approvals, strict=True)))
 
 
 def _chip(session: Session, one: Present, places: dict[str, int]) -> Chip:
@@ -161,7 +161,8 @@ async def _approve(request: PageRequest) -> Response:
             hint="Allow it once, or in this session",
         )
     question_id = request.http.path_params["approval_id"]
-    await request.engine.approvals.answer(question_id, as_choice(choice), by=actor())
+    session = request.session()
+    await request.engine.approvals.answer(question_id, as_choice(choice), by=actor(), at=session.id)
     return request.done("Refused" if choice == "refuse" else "Allowed")
 
 

@@ -148,6 +148,7 @@ def test_a_person_is_asked_before_packages_are_installed_and_decides_for_how_lon
     session_id = served.notebook("Approvals")
     page = looker.go(f"/sessions/{session_id}")
     here = page.get_by_role("region", name="Who is here")
+    expect(here).to_contain_text("you")
 
     def installed(choice: str | None) -> str:
         began = served.agent.begin("package_install", session_id=session_id, packages=["json"])
@@ -176,3 +177,49 @@ def test_a_person_is_asked_before_packages_are_installed_and_decides_for_how_lon
     kept = json.loads(served.place.run("approvals", "--json").stdout)["approvals"]
     assert kept == [{"scope": "always", "action": "packages", "of": ""}]
     served.place.run("approvals", "forget")
+
+
+ABLE_TO_ASK = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "asking", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+}
+
+
+def test_of_a_page_and_a_client_that_are_asked_at_once_the_first_decides_and_the_other_is_told(
+    looker: Looker, served: Served, axe: str
+) -> None:
+    session_id = served.notebook("Approvals of two")
+    page = looker.go(f"/sessions/{session_id}")
+    page.set_viewport_size({"width": 360, "height": 740})
+    asked, client = page.get_by_role("alert"), served.place.pump()
+
+    def install(**answer: Any) -> dict[str, Any]:
+        arguments = {"session_id": session_id, "packages": ["json"]}
+        call = {"name": "package_install", "arguments": arguments, "_meta": ABLE_TO_ASK}
+        result: dict[str, Any] = client.answer(client.ask("tools/call", **call, **answer))["result"]
+        return result
+
+    def answered(needed: dict[str, Any], choice: str) -> dict[str, Any]:
+        given = {"action": "accept", "content": {"decision": choice}}
+        responses = dict.fromkeys(needed["inputRequests"], given)
+        return install(requestState=needed["requestState"], inputResponses=responses)
+
+    needed = install()
+    expect(asked).to_contain_text("asking asks to install json")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert_accessible(page, axe)
+    page.get_by_role("button", name="Allow once").focus()
+    page.keyboard.press("Enter")
+    expect(asked).to_have_count(0)
+    assert answered(needed, "refuse")["structuredContent"]["notes"] == ["page:owner allowed it"]
+    # The other way round: what is pressed on a page that has not heard of the answer yet decides nothing.
+    needed = install()
+    expect(asked).to_have_count(1)
+    page.evaluate("document.body.append(document.querySelector('form.approval').cloneNode(true))")
+    assert "the person at asking refused it" in str(answered(needed, "refuse")["content"])
+    expect(asked).to_have_count(1)
+    looker.overlooked = "409"
+    page.get_by_role("button", name="Always allow").click()
+    looker.hears("The question is over")
+    assert json.loads(served.place.run("approvals", "--json").stdout)["approvals"] == []

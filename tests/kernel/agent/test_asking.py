@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from cellwright import Engine
@@ -21,9 +22,10 @@ from cellwright.agent.trace.export import read_run
 from cellwright.agent.trace.steps import Step
 from cellwright.errors import AgentError, UnknownConversation, UnknownSession
 from cellwright.notebook import NotebookMetadataSet
+from cellwright.settings.model import ApprovalRules
 from tests.support.agent.scripting import ROW, Call, Onlooker, Script, Wrong, cut_off, run, told
 from tests.support.agent.wires.talking import Clock
-from tests.waiting import fail_after
+from tests.waiting import fail_after, until
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +50,30 @@ async def test_a_spent_budget_stops_with_a_report_and_what_was_done_stays(
     assert words in outcome.report
     assert "--budget" in outcome.report
     assert any(cell.source == "x0 = 0" for cell in engine.session(outcome.session_id).cells)
+
+
+async def test_a_person_may_let_a_run_go_past_its_budget_by_as_much_again(ask: Any, engine: Engine) -> None:
+    asked: list[str] = []
+
+    async def answer() -> None:
+        for choice in ("once", "refuse"):
+            await until(lambda: bool(engine.approvals.waiting(session.id)))
+            (question,) = engine.approvals.waiting(session.id)
+            asked.append(question.matter.what)
+            await engine.approvals.answer(question.id, choice, by="page:ada")
+
+    session = await engine.create("budget")
+    script = Script({"main/act": [run(f"x{n} = {n}") for n in range(9)]})
+    rules, engine.approvals.rules = engine.approvals.rules, ApprovalRules(budget="ask")
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(answer)
+            with session.questions.attended(), fail_after():
+                outcome = await ask("Go on for ever", script, budget=Budget(steps=2), session_id=session.id)
+    finally:
+        engine.approvals.rules = rules
+    assert ["2 of 2 steps" in asked[0], "4 of 4 steps" in asked[1]] == [True, True]
+    assert "4 of 4 steps" in outcome.report
 
 
 async def test_seconds_stop_a_cell_that_would_run_on(ask: Any, engine: Engine) -> None:

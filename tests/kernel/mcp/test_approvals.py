@@ -17,6 +17,7 @@ from cellwright import Engine
 from cellwright.audit import read_lines
 from cellwright.errors import QuestionOver
 from cellwright.mcp import McpServer
+from cellwright.plans.findings import install_for
 from cellwright.settings.model import ApprovalRules
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, ask, connected, new_session, read, refused, running, text_of
@@ -99,26 +100,29 @@ async def test_a_yes_holds_for_as_long_as_the_person_said(engine: Engine, face: 
 
         with rules(engine, apply="ask"), fail_after():
             told = await refused(client, "session_files", session_id=first, action="apply")
-            assert "Not approved: to apply all that" in told
+            assert f"Not approved: to apply notebooks/{era}-w.txt of" in told
             assert "refused it. Nothing was done. Do not work around it" in told
             assert not await apply(first)  # a form that is closed is no yes
             assert not list(folder.glob(f"{era}-*"))
             assert await apply(first)
             assert (folder / f"{era}-w.txt").exists()
-            await write(client, first, f"{era}-more.txt")
-            assert [await apply(one) for one in (first, first)] == [True, True]
+            assert await apply(first)  # nothing is left to be asked about
+            for name in ("more", "again"):
+                await write(client, first, f"{era}-{name}.txt")
+                assert await apply(first)
             assert len(person.asked) == 4
             assert [await apply(one) for one in (second, third)] == [True, True]
             assert len(person.asked) == 5
             engine.approvals.store.forget(None, None)
             # What was said of the first session is its own, and outlives what was said of the project.
+            await write(client, first, f"{era}-last.txt")
             assert [await apply(one) for one in (first, fourth)] == [True, True]
             assert len(person.asked) == 6
             assert engine.approvals.store.read().always == ("apply",)
     assert {tuple(choices) for _, choices in person.asked} == {
         ("once", "session", "project", "always", "refuse")
     }
-    assert all("asks to apply all that" in message for message, _ in person.asked)
+    assert all(f"asks to apply notebooks/{era}-" in message for message, _ in person.asked)
     scopes = [scope for _, scope in decisions(engine, "apply")[before:]]
     assert scopes == [*(None, None, "once", "session", "session", "project", "project", "session", "always")]
 
@@ -133,6 +137,10 @@ async def test_rules_decide_at_once_and_their_refusal_names_the_setting(
             assert "install numpy" in told
             assert "the setting approvals.packages = 'refuse'" in told
             assert "[approvals] in cellwright.toml" in told
+            # A step of a plan tells it, and goes on without.
+            assert "Not approved: to install numpy" in str(
+                await install_for(engine.session(session), ("numpy",))
+            )
             assert "Not approved" in await refused(client, "notebook_delete", session_id=session)
             engine.session(session)
             await client.call_tool("file_system", {"action": "write", "path": "kept.txt", "content": "x"})
@@ -153,6 +161,9 @@ async def test_where_nobody_is_there_what_the_settings_state_holds_at_once(
         # Somebody is there, and does not answer.
         with rules(engine, delete="ask", timeout_s=0.01), engine.session(session).questions.attended():
             told = await refused(client, "notebook_delete", session_id=session)
+            assert "nobody answered within 0.01 s" in told
+            # What has no session is shown on any page.
+            told = await refused(client, "file_system", action="delete", path="nothing.txt")
             assert "nobody answered within 0.01 s" in told
         with rules(engine, delete="ask", unanswered="allow"):
             await ask(client, "notebook_delete", session_id=session)
@@ -183,7 +194,8 @@ async def test_of_two_answers_the_first_counts_and_it_is_acted_on_once(
     async with connected(face, era, elicitation_callback=slow) as client:
         session = await new_session(client)
         with rules(engine, delete="ask"), engine.session(session).questions.attended(), fail_after():
-            await ask(client, "notebook_delete", session_id=session)
+            deleted = await ask(client, "notebook_delete", session_id=session)
+            assert deleted["notes"] == ["page:ada allowed it"]
     assert len(late) == 1
     assert decisions(engine, "delete")[-1] == ("page:ada", "once")
 
@@ -214,6 +226,57 @@ async def test_an_answer_that_is_brought_twice_is_acted_on_once(engine: Engine, 
             await client.call_tool("file_system", {**arguments, "action": "write", "content": "2"})
             assert isinstance(await again(), InputRequiredResult)  # asked anew
             assert path.exists()
+            # Of no session, it stands on every page; whoever answers there answers nothing else.
+            (left,) = engine.approvals.waiting("s-other")
+            await engine.approvals.answer(left.id, "refuse", by="page:ada", at="s-other")
+
+
+async def test_files_that_change_while_a_person_is_asked_about_them_are_asked_about_again(
+    engine: Engine, face: McpServer
+) -> None:
+    asked: list[str] = []
+
+    async def slow(_: Any, params: ElicitRequestParams) -> ElicitResult:
+        asked.append(params.message)
+        if len(asked) == 1:
+            Path(engine.session(session).place.written, "more.txt").write_text("x")
+        return ElicitResult(action="accept", content={"decision": "once"})
+
+    async with connected(face, elicitation_callback=slow) as client:
+        session = await new_session(client)
+        await write(client, session, "asked.txt")
+        with rules(engine, apply="ask"), fail_after():
+            applied = await ask(client, "session_files", session_id=session, action="apply")
+    assert [message.partition(" of ")[0].rpartition("apply ")[2] for message in asked] == [
+        "notebooks/asked.txt",
+        "more.txt, notebooks/asked.txt",
+    ]
+    assert [one["path"] for one in applied["applied"]] == ["more.txt", "notebooks/asked.txt"]
+
+
+@ERAS
+async def test_taking_a_branch_back_asks_about_the_files_that_it_applies_and_the_branches_that_it_deletes(
+    engine: Engine, face: McpServer, era: str
+) -> None:
+    person = Person("refuse", "once", "refuse", "once", "once")
+    async with connected(face, era, elicitation_callback=person) as client:
+        origin = str((await ask(client, "notebook_create", name="origin", mode="direct"))["session_id"])
+        grown = await ask(client, "session_branch", session_id=origin, count=2)
+        one, two = (str(branch["session_id"]) for branch in grown["branches"])
+        await write(client, one, f"{era}-branch.txt")
+        there = engine.session(origin).cwd / f"{era}-branch.txt"
+        with rules(engine, apply="ask", delete="ask"), fail_after():
+            assert f"apply notebooks/{era}-branch.txt" in str(
+                await refused(client, "branch_adopt", session_id=one)
+            )
+            told = await refused(client, "branch_adopt", session_id=one)
+            assert f"delete {two}, the other branches of" in told
+            assert not there.exists()
+            assert engine.session(two)
+            done = await ask(client, "branch_adopt", session_id=one)
+    assert (done["adopted"], done["dropped"]) == (one, [two])
+    assert there.exists()
+    assert not person.choices
 
 
 async def test_a_call_that_is_taken_back_takes_its_question_along(engine: Engine, face: McpServer) -> None:
@@ -237,7 +300,7 @@ async def test_a_call_that_is_taken_back_takes_its_question_along(engine: Engine
 async def test_a_person_who_has_a_session_may_let_an_agent_work_beside(
     engine: Engine, face: McpServer, era: str
 ) -> None:
-    person = Person("refuse", "session")
+    person = Person("refuse", "session", "once")
     async with connected(face, era, elicitation_callback=person) as client:
         session = await new_session(client)
         await engine.session(session).take_over("ada")
@@ -249,15 +312,19 @@ async def test_a_person_who_has_a_session_may_let_an_agent_work_beside(
             assert "which ada has" in told
             for _ in range(2):
                 await ask(client, "cell_add", session_id=session, content="1")
-        assert len(person.asked) == 2
-        assert len(engine.session(session).cells) == 3
+            assert len(person.asked) == 2
+            assert len(engine.session(session).cells) == 3
+            # What was said of Ada's time with it does not bind the next who has it.
+            await engine.session(session).take_over("bob")
+            await ask(client, "cell_add", session_id=session, content="1")
+        assert "which bob has" in person.asked[-1][0]
 
 
 @ERAS
 async def test_code_reaches_the_network_only_where_its_session_was_allowed_to(
     engine: Engine, face: McpServer, era: str
 ) -> None:
-    person = Person("refuse", "once", "always")
+    person = Person("refuse", "once", "always", "once", "once")
     code = "import socket; socket.create_connection(('127.0.0.3', 9), 5)"
     async with connected(face, era, elicitation_callback=person) as client:
         unasked = await new_session(client)
@@ -276,6 +343,14 @@ async def test_code_reaches_the_network_only_where_its_session_was_allowed_to(
             assert policy.network == "off"
             run = await client.call_tool("scratch_run", {"session_id": closed["session_id"], "code": code})
             assert "Error" in text_of(run)
+            # Taken back, it is asked about again; what was refused stays so.
+            assert {one["of"] for one in engine.approvals.kept()} >= {"", opened["session_id"], unasked}
+            assert await engine.approvals.forget("network", None) == 3
+            assert engine.session(opened["session_id"]).network == "off"
+            run_once = {"code": "1", "packages": ["json"]}
+            engine.approvals.rules = ApprovalRules(network="ask", packages="ask")
+            assert not (await client.call_tool("python_execute", run_once)).is_error
+            assert [choices for _, choices in person.asked[3:]] == [["once", "always", "refuse"]] * 2
         with rules(engine, network="refuse"):
             assert engine.session(opened["session_id"]).network == "off"
-    assert len(person.asked) == 3
+    assert len(person.asked) == 5

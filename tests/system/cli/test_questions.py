@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pty
+import sqlite3
 import subprocess
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,7 @@ def test_what_is_asked_first_is_approved_at_the_terminal_and_never_done_by_a_dae
 
     def answered(line: str) -> tuple[int, str]:
         with terminal(place, *install) as shown:
+            shown.type("o\n")  # what is typed before the question is no answer to it
             shown.see("cellwright asks to install json for")
             shown.see("[o]nce, [s]ession, [p]roject, [a]lways, [r]efuse: ")
             shown.type(f"{line}\n")
@@ -147,9 +149,14 @@ def test_what_is_asked_first_is_approved_at_the_terminal_and_never_done_by_a_dae
     assert answered("session")[0] == 0
     assert place.run(*install).returncode == 0
     assert f"session  packages  {session_id}" in place.run("approvals").stdout
-    # Killed between the question and the answer: nothing is done, and the same is asked again.
+    killed_between_question_and_answer(place, session_id, install)
+
+
+def killed_between_question_and_answer(place: Place, session_id: str, install: tuple[str, ...]) -> None:
+    """Nothing is done, the journal and the audit log say so, and the same is asked again."""
     with terminal(place, "session", "delete", session_id) as shown:
         shown.see("asks to delete session")
+        assert "cellwright  delete session" in place.run("approvals").stdout.replace("mcp:", "")
         place.daemon().kill()
         shown.type("once\n")
         shown.see("The daemon ended")
@@ -158,6 +165,10 @@ def test_what_is_asked_first_is_approved_at_the_terminal_and_never_done_by_a_dae
     assert session_id in place.run("list").stdout
     refused = [line for line in audited(place) if line.get("refused")]
     assert refused[-1]["refused"] == "the daemon ended before anybody answered"
+    assert "WAITING" not in place.run("approvals").stdout
+    with closing(sqlite3.connect(place.storage / "journal.db")) as journal:
+        told = journal.execute("SELECT kind FROM events WHERE kind LIKE '%approval%' ORDER BY seq").fetchall()
+    assert [kind for (kind,) in told[-2:]] == ["notebook.approval.requested", "notebook.approval.settled"]
     # What holds for the session outlived it.
     assert place.run(*install).returncode == 0
     with terminal(place, "session", "delete", session_id) as shown:

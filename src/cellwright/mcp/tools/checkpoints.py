@@ -211,6 +211,7 @@ async def branch_adopt(call: Call, args: AdoptBranch) -> Reply:
     for session in call.engine.sessions():
         if session.id == origin:
             call.refuse_if_taken(session)
+    await call.engine.approve_adoption(branch.id)
     for one in (branch.id, origin) if origin is not None else ():
         await call.shared.planner.pause(one)
     adopted = await call.engine.adopt(branch.id)

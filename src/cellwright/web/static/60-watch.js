@@ -179,7 +179,7 @@ function notify(need) {
   if (document.hasFocus() && !document.hidden) return;
   sessionStorage.setItem(about, "told");
   const notice = new Notification(document.title, { body: need.textContent.trim(), tag: about });
-  notice.onclick = () => { window.focus(); location.hash = need.querySelector("a").getAttribute("href"); };
+  notice.onclick = () => { window.focus(); location.hash = need.dataset.at ?? need.querySelector("a").getAttribute("href"); };
 }
 
 if (watching) watch();
