@@ -19,7 +19,8 @@ __all__ = ["LAB", "OURS", "Look", "Visit", "Wire", "open_browser", "open_window"
 
 _PROGRAMS = ("chromium-headless-shell", "chromium", "google-chrome")
 _NOTHING_ELSE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-_LIMIT_MS = 120_000
+_LIMIT_S = 180
+_LIMIT_MS = 1000 * _LIMIT_S
 _IDLE_S = 0.7
 _SETTLED_LIMIT_S = 120.0
 
@@ -198,7 +199,8 @@ class Visit:
         await self.page.wait_for_function(_CARET)
         await self.page.keyboard.press("Control+End")
         await self.page.keyboard.type(letter)
-        shown: float = await self.page.evaluate(_TYPED, [self.wire.look.line, letter])
+        with anyio.fail_after(_LIMIT_S):
+            shown: float = await self.page.evaluate(_TYPED, [self.wire.look.line, letter])
         return (shown - began) / 1000
 
 
@@ -211,11 +213,13 @@ async def visit(context: BrowserContext, look: Look, url: str, *, cells: int) ->
     await cdp.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
     await cdp.send("Performance.enable")
     await page.goto(url, wait_until="commit")
-    shown = await page.evaluate(_PAINTED, [look.cell, cells])
+    with anyio.fail_after(_LIMIT_S):
+        shown = await page.evaluate(_PAINTED, [look.cell, cells])
     return Visit(page, wire, shown / 1000, cdp)
 
 
 async def pictured_at(page: Page, look: Look, before: str) -> tuple[float, str]:
     """When a picture other than ``before`` is seen, in seconds since 1970, and its address."""
-    at, source = await page.evaluate(_PICTURED, [look.picture, before])
+    with anyio.fail_after(_LIMIT_S):
+        at, source = await page.evaluate(_PICTURED, [look.picture, before])
     return at / 1000, source
