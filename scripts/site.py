@@ -38,6 +38,8 @@ LINK = re.compile(
     r"(?<!\\)(?P<before>!?\[(?:[^\]\[]|\[[^\]]*\])*\]\()(?P<target>[^)\s]+)(?P<after>(?:\s+\"[^\"]*\")?\))"
 )
 DRAWING = re.compile(r"^!\[(?P<text>[^\]]*)\]\((?P<file>[\w./-]+\.svg)\)$", re.MULTILINE)
+LIGHT = re.compile(r"^(?P<before>!\[[^\]]*\]\()(?P<stem>[\w./-]+)-light\.png\)$", re.MULTILINE)
+TABLE = re.compile(r"<tbody>.*?</tbody>", re.DOTALL)
 STYLE = re.compile(r"<style>.*?</style>\s*", re.DOTALL)
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
@@ -130,6 +132,18 @@ def _drawn(text: str, folder: Path) -> str:
     return DRAWING.sub(inline, text)
 
 
+def _in_both_colours(text: str, folder: Path) -> str:
+    """Show a picture's dark sister where the page is dark: the theme hides the one that is marked for the other."""
+
+    def both(match: re.Match[str]) -> str:
+        light, dark = (f"{match['stem']}-{scheme}.png" for scheme in ("light", "dark"))
+        if not (folder / dark).is_file():
+            return match[0]
+        return f"{match['before']}{light}#only-light)\n{match['before']}{dark}#only-dark)"
+
+    return LIGHT.sub(both, text)
+
+
 def navigation(pages: Pages) -> list[dict[str, Any]]:
     """The sections of the configuration, with every page in exactly one.
 
@@ -202,7 +216,9 @@ def stage(to: Path) -> tuple[Pages, list[dict[str, Any]]]:
         file.parent.mkdir(parents=True, exist_ok=True)
         text = rewritten(pages, place)
         source = pages.sources[place]
-        file.write_text(_drawn(text, source.parent) if source is not None else text)
+        if source is not None:
+            text = _in_both_colours(_drawn(text, source.parent), source.parent)
+        file.write_text(text)
     for place, source in pages.assets.items():
         (to / "docs" / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, to / "docs" / place)
@@ -298,7 +314,8 @@ def _finish(built: Path, pages: Pages, sections: list[Any]) -> None:
             raise SiteError(
                 f"{file.name} loads no shim for workers: the generator has changed, look at its pages"
             )
-        file.write_text(text)
+        # In tables the generator leaves the mark before a bar in code, which is there for the table's sake.
+        file.write_text(TABLE.sub(lambda table: table[0].replace("\\|", "|"), text))
     (built / "sitemap.xml").unlink(missing_ok=True)
     for place in pages.texts:
         (built / place).parent.mkdir(parents=True, exist_ok=True)

@@ -43,6 +43,10 @@ def test_every_page_is_built_and_models_find_it_as_markdown(site: Path) -> None:
     assert "### `cell_add_and_run`" in whole
 
 
+def test_bars_in_the_code_of_tables_have_no_mark(site: Path) -> None:
+    assert "<code>keep | rollback</code>" in (site / "reference" / "generated" / "tools.html").read_text()
+
+
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     foreign = [
         (page.name, found[0]) for page in site.rglob("*.html") if (found := LOADED.search(page.read_text()))
@@ -68,6 +72,9 @@ def test_pages_fit_and_drawings_follow_the_colours(
         "[getComputedStyle(document.querySelector('.drawing text')).fill, getComputedStyle(document.body).backgroundColor]"
     )
     assert (_lightness(ink) > _lightness(ground)) is (scheme == "dark")
+    page.goto(f"file://{site}/index.html")
+    shown = page.locator("article img:visible")
+    assert [scheme in (shown.nth(at).get_attribute("src") or "") for at in range(shown.count())] == [True]
     assert not elsewhere
     context.close()
 
