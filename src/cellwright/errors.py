@@ -98,21 +98,35 @@ class CellwrightError(Exception):
 
 
 class NotLinux(CellwrightError):
-    """This system is not Linux; the hint is the line that runs ``command`` in a container."""
+    """This system is not Linux; the hint is the line that does in a container what ``command`` would do here."""
 
     code = "not_linux"
 
     def __init__(self, command: str = "COMMAND") -> None:
-        line = (
-            "docker run --rm --init --interactive --tty --volume cellwright:/data --volume .:/notebooks "
-            f"ghcr.io/cellwright/cellwright:{cellwright.__version__} {command}"
-        ).rstrip()
-        if command.startswith("mcp"):  # its stdin is a client's pipe
-            line = line.replace(" --tty", "")
         super().__init__(
             "Cellwright needs Linux: it confines code by namespaces, Landlock and seccomp",
-            hint=f"Run `{line}`, or work in a dev container or in WSL",
+            hint=f"{_in_container(command)}, or work in a dev container or in WSL",
         )
+
+
+def _in_container(command: str) -> str:
+    """What to do instead. The options let sessions be confined as well as in no container (docs/guides/containers.md)."""
+    options = " ".join(f"--security-opt {each}=unconfined" for each in ("seccomp", "apparmor", "systempaths"))
+    rest = (
+        f"--volume cellwright:/data --volume .:/notebooks {options} "
+        f"ghcr.io/cellwright/cellwright:{cellwright.__version__}"
+    )
+    verb = command.partition(" ")[0]
+    if verb in ("", "serve", "tutorial", "ui"):  # whose port is reached from outside, and goes on
+        opens = "tutorial" if verb == "tutorial" else "ui"
+        return (
+            f"Run `docker run --detach --init --name cellwright --publish 127.0.0.1:8765:8765 {rest}`, "
+            f"then `docker exec cellwright cellwright {opens} --no-open`"
+        )
+    if verb == "install":  # whose files are out here
+        return f"Give the client the command `docker run --rm --init --interactive {rest} mcp`"
+    terminal = "" if verb == "mcp" else " --tty"  # the stdin of `mcp` is a client's pipe
+    return f"Run `docker run --rm --init --interactive{terminal} {rest} {command}`"
 
 
 class NotebookError(CellwrightError):

@@ -114,3 +114,5 @@ def test_on_other_systems_every_command_says_what_to_run_instead_and_the_library
         assert exit_code == {"--help": 0, "open_engine": "not_linux"}.get(name, 3), name
     assert found["list"][2].rstrip().partition("`")[2].partition("`")[0].endswith(" list")
     assert "--tty" not in found["mcp"][2]
+    assert "docker exec cellwright cellwright ui --no-open" in found["ui"][2]
+    assert "Give the client the command `docker run " in found["install"][2]
