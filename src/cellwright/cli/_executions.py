@@ -25,6 +25,7 @@ from cellwright.cli._terminal import (
     AsJson,
     ExitCode,
     ProgressLine,
+    as_installed,
     in_commands,
     show_data,
 )
@@ -351,7 +352,7 @@ def _show_error(run: dict[str, Any]) -> None:
 def _ending_in_commands(traceback: str) -> str:
     """The same; the last line, where the kernel says what to call, has commands. The rest is the user's code."""
     above, newline, last = traceback.rstrip("\n").rpartition("\n")
-    return f"{above}{newline}{in_commands(last)}"
+    return f"{above}{newline}{as_installed(in_commands(last))}"
 
 
 def _step_after(run: dict[str, Any], hint: dict[str, Any]) -> str | None:

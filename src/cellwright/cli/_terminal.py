@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, Self
 
@@ -30,6 +31,7 @@ __all__ = [
     "ExitCode",
     "LiveWindow",
     "ProgressLine",
+    "as_installed",
     "bar",
     "counted",
     "fail",
@@ -67,14 +69,14 @@ def show_data(data: Any, text: str, *, as_json: bool) -> None:
 
 def note(text: str) -> None:
     """Say something beside the data, on stderr."""
-    typer.echo(text, err=True)
+    typer.echo(as_installed(text), err=True)
 
 
 def show_error(error: CellwrightError) -> None:
     """Say on stderr what failed and what to do."""
-    typer.echo(f"error: {error.message}", err=True)
+    typer.echo(as_installed(f"error: {error.message}"), err=True)
     if error.hint:
-        typer.echo(f"hint: {error.hint}", err=True)
+        typer.echo(as_installed(f"hint: {error.hint}"), err=True)
 
 
 def fail(error: CellwrightError, code: ExitCode = ExitCode.ENGINE_FAILED) -> NoReturn:
@@ -116,6 +118,28 @@ def in_commands(text: str) -> str:
     text = _NAMED.sub(lambda call: f"`cellwright host start --name {call[1]}`", text)
     text = _WAITING.sub("`cellwright host wait`", text)
     return _CALL.sub(lambda call: _INSTEAD[call[1]], text).replace("Next call: ", "Next: ")
+
+
+_PIP = re.compile(r"pip install 'cellwright\[([\w,]+)\]'")
+
+
+def as_installed(text: str) -> str:
+    """The same; where uv installed the program as its tool, an extra is added by uv, beside those that were asked for."""
+    if _PIP.search(text) is None:
+        return text
+    try:
+        receipt = Path(sys.prefix, "uv-receipt.toml").read_text(encoding="utf-8")
+    except OSError:
+        return text
+    import tomllib  # most commands need none
+
+    asked = tomllib.loads(receipt)["tool"]["requirements"]
+    there = next((one.get("extras", []) for one in asked if one["name"] == "cellwright"), [])
+
+    def by_uv(found: re.Match[str]) -> str:
+        return f"uv tool install 'cellwright[{','.join(sorted({*there, *found[1].split(',')}))}]'"
+
+    return _PIP.sub(by_uv, text)
 
 
 def printable(text: str) -> str:

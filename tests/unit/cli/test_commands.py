@@ -20,7 +20,7 @@ from cellwright.cli._daemon_line import _tell_of_newer_settings
 from cellwright.cli._executions import _show
 from cellwright.cli._help import FILE, answer, recorded
 from cellwright.cli._help_recorder import record
-from cellwright.cli._terminal import table
+from cellwright.cli._terminal import as_installed, table
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.settings.paths import user_settings_file
 
@@ -174,6 +174,18 @@ def test_a_cell_that_failed_is_told_with_what_the_fixers_know(capsys: pytest.Cap
         "hint: `x` is not installed.",
         "`cellwright packages add s-1 x` installs it",
     ]
+
+
+def test_an_extra_is_added_as_the_program_was_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hint = "pip install 'cellwright[web]'"
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert as_installed(hint) == hint
+    (tmp_path / "uv-receipt.toml").write_text(
+        '[tool]\nrequirements = [{ name = "cellwright", extras = ["data"] }]\n'
+    )
+    assert as_installed(hint) == "uv tool install 'cellwright[data,web]'"
 
 
 def test_settings_that_are_newer_than_the_daemon_are_told(
