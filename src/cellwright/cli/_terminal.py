@@ -134,7 +134,7 @@ def as_installed(text: str) -> str:
     import tomllib  # most commands need none
 
     asked = tomllib.loads(receipt)["tool"]["requirements"]
-    there = next((one.get("extras", []) for one in asked if one["name"] == "cellwright"), [])
+    there: list[str] = next((one.get("extras", []) for one in asked if one["name"] == "cellwright"), [])
 
     def by_uv(found: re.Match[str]) -> str:
         return f"uv tool install 'cellwright[{','.join(sorted({*there, *found[1].split(',')}))}]'"
