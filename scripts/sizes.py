@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "sizes.md"
 MEGABYTE = 1_000_000
 LARGE = 5 * MEGABYTE
-NOT_MEASURED = ("all", "local")
 HEAD = """\
 # Sizes
 
@@ -34,17 +33,15 @@ The base can do all that needs no library of its own: Python kernels, notebooks,
 command that needs an extra says which, before it does anything: `error: The page needs jinja2, which is not
 installed`, `hint: pip install 'cellwright[web]'`. So does a cell that imports `pandas` where the extra `data` is missing.
 
-`local` is not in the table: its library is built for each processor, and its weights come apart
-([local models](../guides/local-models.md)).
+`local` is llama.cpp without weights, which come apart ([local models](../guides/local-models.md)).
 """
 
 
 def main() -> None:
-    extras = [name for name in _extras() if name not in NOT_MEASURED]
     with tempfile.TemporaryDirectory(prefix="cellwright-sizes-") as scratch:
         base = _installed("", Path(scratch))
         lines = [_line("`cellwright`", base)]
-        for extra in extras:
+        for extra in _extras():
             more = _installed(extra, Path(scratch))
             added = {name: size for name, size in more.items() if name not in base}
             lines.append(_line(f"`cellwright[{extra}]`", added, plus="+"))
