@@ -25,6 +25,13 @@ def launch_options(require: Require) -> dict[str, Any]:
     return {"executable_path": program, "args": ["--no-sandbox", "--disable-gpu"], "timeout": LIMIT_MS}
 
 
+def firefox_options(require: Require) -> dict[str, Any]:
+    """What ``playwright.firefox.launch`` is to be called with: Debian's Firefox, spoken to by WebDriver BiDi (ADR 54)."""
+    program = shutil.which("firefox-esr") or shutil.which("firefox")
+    require("Firefox", program is not None, "apt install firefox-esr")
+    return {"executable_path": program, "channel": "moz-firefox", "timeout": LIMIT_MS}
+
+
 @contextmanager
 def open_browser(require: Require) -> Iterator[Browser]:
     """A browser; while it is there its driver's loop runs in this thread."""

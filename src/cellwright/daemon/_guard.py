@@ -26,6 +26,10 @@ __all__ = ["MACHINES", "Gate", "Guard", "Refusal", "refusal"]
 
 MACHINES = ("/mcp", "/events")
 
+# The same for everybody and in no way secret. A frame without an origin loads its script from here, and Firefox then says
+# "Origin: null".
+_PUBLIC = "/assets/"
+
 _WRONG_TOKEN = 401
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -77,7 +81,8 @@ class Guard:
             return
         server, headers = scope.get("server") or ("", 0), Headers(scope=scope)
         if self._people is not None and not scope["path"].startswith(MACHINES):
-            app, found = self._people, misdirection(headers, server, self._gate)
+            is_public = scope["method"] == "GET" and scope["path"].startswith(_PUBLIC)
+            app, found = self._people, misdirection(headers, server, self._gate, is_public=is_public)
         else:
             app, found = self._app, refusal(headers, server, self._gate)
             if found is None:
@@ -101,13 +106,17 @@ def refusal(headers: Headers, server: tuple[str, int | None], gate: Gate) -> Ref
     return None
 
 
-def misdirection(headers: Headers, server: tuple[str, int | None], gate: Gate) -> Refusal | None:
+def misdirection(
+    headers: Headers, server: tuple[str, int | None], gate: Gate, *, is_public: bool = False
+) -> Refusal | None:
     """Why a request is not for this server, or comes from a page that may not ask it."""
     hosts = headers.getlist("host")
     name = _host_name(hosts[0]) if len(hosts) == 1 else None
     if name is None or not _is_own(name, server[0], gate):
         return Refusal(421, "This server is not addressed by that Host; see the setting allowed_hosts")
     origin = headers.get("origin")
+    if is_public and origin == "null":
+        return None
     if origin is not None and not _may_come_from(origin.lower(), hosts[0].lower(), gate):
         return Refusal(403, "This Origin may not use the server; see the setting allowed_origins")
     return None

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Frame, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Frame, Page, Playwright, expect, sync_playwright
 
 from tests.conftest import Require
-from tests.support.browsers import LIMIT_MS, open_browser
+from tests.support.browsers import LIMIT_MS, launch_options
 from tests.support.clients.installing import Program, obtain
 from tests.system.daemon.conftest import Place, Pump, place_in
 
@@ -30,6 +30,15 @@ REMEMBER = """() => {
 
 # Once for all of a daemon's kernels, and not in each of those that have a table.
 PRELOADED = {"CELLWRIGHT_PRELOAD": '["pandas"]'}
+
+# Where a test ran is nobody's business who looks at its picture.
+ELSEWHERE = """([from, to]) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const one = texts.currentNode;
+    if (one.data.includes(from)) one.data = one.data.replaceAll(from, to);
+  }
+}"""
 
 AXE = Program("axe-core", "4.10.3", file="axe-core/axe.min.js")
 
@@ -114,10 +123,18 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="session")
-def browser(require: Require) -> Iterator[Browser]:
+def playwright() -> Iterator[Playwright]:
+    """What drives browsers: there can be one of it in a thread."""
+    with sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="session")
+def browser(playwright: Playwright, require: Require) -> Iterator[Browser]:
     """One for all tests of a process."""
-    with open_browser(require) as browser:
-        yield browser
+    browser = playwright.chromium.launch(**launch_options(require))
+    yield browser
+    browser.close()
 
 
 def unhurried(context: BrowserContext) -> BrowserContext:

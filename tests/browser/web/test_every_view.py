@@ -12,18 +12,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
-from tests.browser.web.conftest import Served, assert_accessible, looking
+from tests.browser.web.conftest import ELSEWHERE, Served, assert_accessible, looking
 from tests.browser.web.test_debug import traced
 from tests.browser.web.test_verified import proven
 from tests.matrix import each_with_one
 
 __all__ = ["proven", "traced"]
 
-# Where a test ran is nobody's business who looks at its picture.
-ELSEWHERE = """([from, to]) => {
-  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(from, to);
-}"""
 STATIC = Path(__file__).parents[3] / "src" / "cellwright" / "web" / "static"
 MOST_BYTES = 150_000
 MOST_REQUESTS = 10

@@ -108,7 +108,7 @@ export async function mount(area, { language, label, complete, inspect, lint, at
       Prec.highest(keymap.of(keys)),
       history(), drawSelection(), dropCursor(), indentOnInput(), bracketMatching(), rectangularSelection(), highlightSelectionMatches(),
       EditorState.allowMultipleSelections.of(true), EditorState.tabSize.of(4), indentUnit.of("    "),
-      search({ top: true }), tooltips({ parent: document.body }), documentation,
+      search({ top: true }), tooltips({ parent: document.querySelector("main") }), documentation,
       prose ? EditorView.lineWrapping : [closeBrackets(), autocompletion({ override: [completing(complete)] }), linting(lint)],
       keymap.of([...closeBracketsKeymap, ...completionKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
       EditorView.contentAttributes.of({ "aria-label": label, spellcheck: String(prose) }),

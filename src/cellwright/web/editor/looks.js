@@ -18,7 +18,8 @@ const colours = HighlightStyle.define([
 ]);
 
 const frame = EditorView.theme({
-  "&": { backgroundColor: "var(--paper)", color: "var(--ink)", border: "1px solid var(--accent)", borderRadius: ".4rem", fontSize: ".87rem" },
+  "&": { color: "var(--ink)", fontSize: ".87rem" },
+  "&.cm-editor": { backgroundColor: "var(--paper)", border: "1px solid var(--accent)", borderRadius: ".4rem" },
   "&.cm-editor.cm-focused": { outline: "1px solid var(--accent)" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5", maxHeight: "80vh" },
   ".cm-content": { caretColor: "var(--ink)", padding: ".35rem 0", minHeight: "2.2rem" },

@@ -31,8 +31,9 @@ function editorOptions(cell, area, at) {
   const code = (source, cursor) => ({ source, cursor });
   return {
     at, language: cell.dataset.language, label: area.getAttribute("aria-label"),
-    complete: async (text, cursor) => {
+    complete: async (text, cursor, isAsked) => {
       const told = await consult(cell, "complete", code(text, cursor));
+      if (isAsked) say(told?.why, true);
       return told && { ...told, matches: told.matches.map((text) => ({ text })) };
     },
     inspect: async (text, cursor) => (await consult(cell, "inspect", code(text, cursor)))?.text,
