@@ -237,7 +237,7 @@ def install(
     project: Annotated[bool, typer.Option("--project", help="For this directory only.")] = False,
     dialect: Annotated[str | None, typer.Option(help="Also speak the tools of another system.")] = None,
     toolset: Annotated[
-        str | None, typer.Option(help="Only these sets of tools, separated by commas.")
+        str | None, typer.Option(help="The sets of tools it begins with: core, unless others are named.")
     ] = None,
     just_print: Annotated[bool, typer.Option("--print", help="Show it and change nothing.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Take the entry out again.")] = False,
@@ -353,7 +353,9 @@ def _executable(*, install: bool) -> Path:
 
 def _arguments(dialect: str | None, toolset: str | None) -> tuple[str, ...]:
     speaks = ("--dialect", dialect) if dialect else ()
-    return ("mcp", *speaks, *(("--toolset", toolset) if toolset else ()))
+    # A dialect has its own few tools.
+    chosen = toolset or (None if dialect else "core")
+    return ("mcp", *speaks, *(("--toolset", chosen) if chosen else ()))
 
 
 def _environment() -> dict[str, str]:

@@ -14,7 +14,8 @@ Serve MCP on stdin and stdout, for a client that starts its servers. See `cellwr
 
 Options:
   --dialect NAME    Also speak the tools of another system: jlab, jupyter, monadic or srcbook.
-  --toolset NAMES   Only these tools: notebooks, plans, history, hosts, once, agent, separated by commas.
+  --toolset NAMES   Only these tools: core, which brings the others on demand, or notebooks, plans, history, hosts,
+                    once, agent, separated by commas.
   --in-process      Run the engine in this process and use no daemon, as in a container.
   --set NAME=VALUE  Change a setting; may be repeated. Counts for the daemon only if this starts it.
   --unsafe-no-sandbox

@@ -117,9 +117,10 @@ class RecordedAnswers:
             return []
         order: list[str] = self._record["sets"]
         names = [name.strip() for name in (toolset or "all").split(",")]
-        if any(name not in (*order, "all") for name in names):
+        if any(name not in (*order, "core", "all") for name in names):
             return []
-        return [name for name in order if "all" in names or name in names]
+        chosen = [name for name in order if "all" in names or name in names]
+        return ["core", *chosen] if "core" in names and "all" not in names else chosen
 
     def _greeting(
         self, method: str, params: dict[str, Any], dialect: str, sets: list[str]
@@ -153,8 +154,12 @@ class RecordedAnswers:
         except Exception:  # noqa: BLE001  # boundary: what is wrong with the settings, the daemon itself says
             return None
         chosen = self._record["tools"][dialect]
-        names = dict.fromkeys(name for one in sets for name in chosen["sets"][one])
-        return {"tools": [_limited(chosen["definitions"][name], limits) for name in names], **envelope}
+        found: dict[str, Any] = {}
+        for one in sets:
+            for key in chosen["sets"][one]:
+                # The core publishes its tools otherwise; a tool is told once, as the first set has it.
+                found.setdefault(key.removeprefix("core:"), chosen["definitions"][key])
+        return {"tools": [_limited(definition, limits) for definition in found.values()], **envelope}
 
     def _time_limits(self) -> dict[str, float]:
         """The settings that the tools' published defaults come from, where they are not as recorded.

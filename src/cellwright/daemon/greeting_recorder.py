@@ -19,7 +19,7 @@ from cellwright.assembly import open_engine
 from cellwright.daemon._recorded_answers import DISCOVER, FILE, LISTS, OTHER, VERSION_KEY
 from cellwright.mcp import DIALECTS, McpServer
 from cellwright.mcp.calls import ServerTool, TimeLimits
-from cellwright.mcp.toolsets import TOOLSETS
+from cellwright.mcp.toolsets import CORE, TOOLSETS
 from cellwright.settings import Settings
 
 __all__ = ["record"]
@@ -54,7 +54,9 @@ async def record() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as root:
         async with open_engine(Settings(root=Path(root), standby_kernels=0), ephemeral=True) as engine:
             servers = {
-                dialect or "": {name: McpServer(engine, dialect=dialect, toolset=name) for name in TOOLSETS}
+                dialect or "": {
+                    name: McpServer(engine, dialect=dialect, toolset=name) for name in (CORE, *TOOLSETS)
+                }
                 for dialect in (None, *DIALECTS)
             }
             whole = McpServer(engine)
@@ -91,9 +93,12 @@ async def _tools(by_set: dict[str, McpServer]) -> dict[str, Any]:
     sets: dict[str, list[str]] = {}
     for name, mcp_server in by_set.items():
         listed = await _listed(mcp_server, "tools/list")
-        sets[name] = [tool["name"] for tool in listed]
+        before = "core:" if name == CORE else ""
+        sets[name] = [before + tool["name"] for tool in listed]
         limits = {tool.name: _limits(tool) for tool in mcp_server.tools}
-        definitions |= {tool["name"]: {"tool": tool, "limits": limits[tool["name"]]} for tool in listed}
+        definitions |= {
+            before + tool["name"]: {"tool": tool, "limits": limits[tool["name"]]} for tool in listed
+        }
     return {"sets": sets, "definitions": definitions}
 
 

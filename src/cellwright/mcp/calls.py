@@ -124,6 +124,8 @@ class Call:
     """Sentences that the reply begins with."""
     changes: bool = True
     """Whether the tool may change or run something."""
+    destroys: bool = False
+    """Whether it may lose something."""
     endings: list[Callable[[], None]] = field(default_factory=list)
     """Called once the call is over."""
     beside: set[str] = field(default_factory=set)
@@ -170,12 +172,19 @@ class Call:
             SessionTaken: the call would change it, and a person has taken it over.
         """
         found = find_session(
-            self.engine.sessions(), session_id, own=list(self.client.sessions), reads=reads, base=self.root
+            self.engine.sessions(),
+            session_id,
+            own=list(self.client.sessions),
+            reads=reads,
+            certain=self.destroys,
+            base=self.root,
         )
         if found.note is not None:
             self.notes.append(found.note)
         if found.note is not None or (session_id or "").strip() == found.session.id:
             self.client.addressed = found.session.id
+        elif len(self.client.sessions) > 1:
+            self.client.addressed = None  # so that the reply says which it was
         self._is_seen_at(found.session, changes=not reads and self.changes)
         if (news := self.client.news_of(found.session.id, found.session.record.handback)) is not None:
             self.notes.append(self.shared.names.say(handback_note(news)))
@@ -392,7 +401,14 @@ class ServerTool(Tool):
             checked = self.definition.arguments.model_validate(arguments)
         except ValidationError as error:
             raise ToolError(complaint(self.name, self.parameters, error)) from error
-        call = Call(self.shared, client, caller, changes=not self.definition.hints.read_only_hint)
+        hints = self.definition.hints
+        call = Call(
+            self.shared,
+            client,
+            caller,
+            changes=not hints.read_only_hint,
+            destroys=bool(hints.destructive_hint),
+        )
         try:
             # Where a call's client cannot ask, whoever made the call may have somebody.
             asking = nullcontext() if caller.asks == "no" else asked_by_call(caller, call.notes)
@@ -482,6 +498,9 @@ class Caller:
         """
         return ElicitResult(action="cancel")
 
+    async def tools_changed(self) -> None:
+        """Tell it that it has other tools than before."""
+
     async def was_cancelled(self) -> bool:
         """Whether the caller took back this call, rather than went away or was cut off by the daemon's end."""
         return True
@@ -514,6 +533,12 @@ class RequestCaller(Caller):
             warnings.simplefilter("ignore", MCPDeprecationWarning)
             sending = self._context.session.send_log_message(level, data, logger="cellwright")
         await sending
+
+    async def tools_changed(self) -> None:
+        if self._context.request_context.protocol_version >= "2026":
+            await self._context.notify_tools_changed()
+        else:
+            await self._context.session.send_tool_list_changed()
 
     async def elicit(self, form: ElicitRequestFormParams) -> ElicitResult:
         session: ServerSession = self._context.session
@@ -567,18 +592,20 @@ def find_session(
     *,
     own: Sequence[str],
     reads: bool = False,
+    certain: bool = False,
     base: Path | None = None,
 ) -> Found:
     """The session that is meant.
 
-    ``own`` are the ids that this client has worked with. Only a call that ``reads`` may fall back on a session that
-    the client has never named. A path is meant from ``base``.
+    ``own`` are the ids that this client has worked with, the latest last: that is meant where none is named, unless it
+    must be ``certain``. Only a call that ``reads`` may fall back on a session that the client has never named. A path
+    is meant from ``base``.
 
     Raises:
         UnknownSession: none or several could be meant; the error names them.
     """
     if wanted is None or wanted.strip().lower() in _SAYS_NOTHING:
-        return Found(_unnamed(sessions, own, reads=reads))
+        return Found(_unnamed(sessions, own, reads=reads, certain=certain))
     wanted = wanted.strip()
     for session in sessions:
         if session.id == wanted:
@@ -594,9 +621,11 @@ def find_session(
     raise UnknownSession(f"There is no session {wanted!r}", hint=_next_call(near or sessions))
 
 
-def _unnamed(sessions: Sequence[Session], own: Sequence[str], *, reads: bool) -> Session:
-    """The one that goes without saying: the client's own, and where it has several the one that is active."""
-    mine = [session for session in sessions if session.id in own]
+def _unnamed(sessions: Sequence[Session], own: Sequence[str], *, reads: bool, certain: bool) -> Session:
+    """The one that goes without saying: the client's own, of several the one that it made or used last."""
+    mine = sorted((session for session in sessions if session.id in own), key=lambda one: own.index(one.id))
+    if mine and not certain:
+        return mine[-1]
     candidates = mine or (list(sessions) if reads else [])
     active = [session for session in candidates if session.state == "active"]
     if len(active or candidates) == 1:

@@ -98,6 +98,9 @@ class Client:
     names: dict[str, frozenset[str]] = field(default_factory=dict)
     """The names in each session that it knows of."""
 
+    toolsets: set[str] = field(default_factory=set)
+    """The sets of tools that it asked for, beyond those that it began with."""
+
     addressed: str | None = None
     """The session that it named last, or that a reply to it named."""
 

@@ -30,6 +30,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_PARAMS,
     PARSE_ERROR,
+    CallToolResult,
     EmptyResult,
     ErrorData,
     GetPromptResult,
@@ -37,6 +38,7 @@ from mcp.types import (
     JSONRPCError,
     JSONRPCMessage,
     ListResourcesResult,
+    ListToolsResult,
     PaginatedRequestParams,
     Resource,
     ResourceTemplate,
@@ -65,7 +67,7 @@ from cellwright.mcp.dialects.monadic import MONADIC
 from cellwright.mcp.dialects.srcbook import LANGUAGE, srcbook
 from cellwright.mcp.in_process import InProcessClient
 from cellwright.mcp.tools.executions import EXECUTION_TOOLS, ROUND
-from cellwright.mcp.toolsets import TOOLSETS, chosen_sets, instructions, tools_of
+from cellwright.mcp.toolsets import ALL, CORE, TOOLSETS, chosen_sets, instructions, tools_of
 from cellwright.plans import Planner
 from cellwright.tools.web.fetch import Fetcher
 from cellwright.unixstreams import lines
@@ -110,10 +112,22 @@ class McpServer:
         spoken = _dialect(dialect, sets)
         definitions = spoken.tools
         there = frozenset(definition.name for definition in definitions)
+        if CORE in sets and "toolset_enable" in there:
+            # Called though they are not listed, until their set is asked for.
+            definitions = (
+                *definitions,
+                *(made for made in tools_of(chosen_sets(ALL)) if made.name not in there),
+            )
         self._shared = replace(self._shared, names=ToolNames(_OURS, there, spoken.instead))
         self._tools = [as_tool(definition, self._shared) for definition in definitions]
         self.server: MCPServer[Clients] = build_server(
-            self._shared, self._tools, self._bus, self._transport, dialect=dialect, about=spoken.about
+            self._shared,
+            self._tools,
+            self._bus,
+            self._transport,
+            dialect=dialect,
+            about=spoken.about,
+            listed=there,
         )
 
     @asynccontextmanager
@@ -225,14 +239,37 @@ Lifespan = Callable[[MCPServer[Clients]], AbstractAsyncContextManager[Clients]]
 class NotebookServer(ToolServer):
     """The SDK's server, with resources that come and go with the engine's sessions."""
 
-    def __init__(self, resources: Resources, go_on: ServerTool, **options: Any) -> None:
+    def __init__(
+        self, resources: Resources, go_on: ServerTool, listed: frozenset[str], **options: Any
+    ) -> None:
+        """``listed`` are the tools that clients see before they ask for more."""
         super().__init__(go_on, **options)
         self._notebooks = resources
+        self._listed = listed
         lowlevel = self._lowlevel_server
+        lowlevel.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
         lowlevel.add_request_handler("resources/list", PaginatedRequestParams, self._list)
         lowlevel.add_request_handler("resources/subscribe", SubscribeRequestParams, _subscribe)
         lowlevel.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, _unsubscribe)
         lowlevel.add_request_handler("logging/setLevel", SetLevelRequestParams, _set_level)
+
+    async def _list_tools(self, context: RequestContext, _: PaginatedRequestParams) -> ListToolsResult:
+        asked_for = context.lifespan_context.of(context).toolsets
+        names = self._listed.union(made.name for name in asked_for for made in TOOLSETS[name])
+        return ListToolsResult(tools=[tool for tool in await self.list_tools() if tool.name in names])
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Clients, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool; a call of ``toolset_enable`` that names one is that tool's call.
+
+        Raises:
+            ToolError: there is no such tool, or it failed.
+        """
+        if name == "toolset_enable" in self._listed and isinstance(inner := arguments.get("tool"), str):
+            given = arguments.get("arguments") or {}
+            name, arguments = inner, given if isinstance(given, dict) else {"arguments": given}
+        return await super().call_tool(name, arguments, context)
 
     async def _list(self, context: RequestContext, _: PaginatedRequestParams) -> ListResourcesResult:
         # Who asked for the list once is told when it changes.
@@ -281,11 +318,13 @@ def build_server(
     *,
     dialect: str | None,
     about: str,
+    listed: frozenset[str],
 ) -> NotebookServer:
-    """The server object; ``about`` is what a client is told first."""
+    """The server object; ``about`` is what a client is told first, ``listed`` the tools that it sees first."""
     server = NotebookServer(
         Resources(shared.engine, shared.knowledge, shared.names),
         as_tool(ROUND, shared),
+        listed,
         instructions=about,
         tools=list(tools),
         lifespan=lifespan,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Definition
 from cellwright.mcp.tools.ask import ASKING_TOOLS
@@ -16,11 +18,14 @@ from cellwright.mcp.tools.oneshot import CALCULATOR_TOOLS, FETCH_TOOLS, FILESYST
 from cellwright.mcp.tools.plans import PLAN_TOOLS
 from cellwright.mcp.tools.read import READING_TOOLS
 from cellwright.mcp.tools.replay import REPLAY_TOOLS
+from cellwright.mcp.tools.toolset import enabler
 from cellwright.mcp.tools.verify import VERIFICATION_TOOLS
 
-__all__ = ["ALL", "TOOLSETS", "UnknownToolset", "chosen_sets", "instructions", "tools_of"]
+__all__ = ["ALL", "CORE", "TOOLSETS", "UnknownToolset", "chosen_sets", "instructions", "tools_of"]
 
 ALL = "all"
+CORE = "core"
+"""Few tools that cover nearly all work, one of which brings the rest."""
 TOOLSETS: dict[str, tuple[Definition, ...]] = {
     "notebooks": (
         *NOTEBOOK_TOOLS,
@@ -37,7 +42,28 @@ TOOLSETS: dict[str, tuple[Definition, ...]] = {
     "once": (*RUN_TOOLS, *FILESYSTEM_TOOLS, *FETCH_TOOLS, *CALCULATOR_TOOLS, *DRAWING_TOOLS),
     "agent": ASKING_TOOLS,
 }
+# Each with the arguments that are published of it; the others are taken as well.
+_IN_CORE = {
+    "notebook_create": ("name", "language"),
+    "notebook_open": ("path",),
+    "notebook_read": ("session_id", "cell_id", "query", "max_tokens"),
+    "cell_add_and_run": ("session_id", "content", "timeout", "language", "on_error"),
+    "cell_add": ("session_id", "content", "type", "position"),
+    "cell_update": ("session_id", "cell_id", "content"),
+    "cell_execute": ("session_id", "cell_id", "timeout"),
+    "execution_wait": ("execution_id", "wait"),
+    "execution_cancel": ("execution_id",),
+    "session_rollback": ("session_id", "checkpoint", "cell_id"),
+    "package_install": ("session_id", "packages"),
+    "session_files": ("session_id", "action", "paths"),
+}
 _INSTRUCTIONS = {
+    CORE: (
+        "Notebooks with live kernels. notebook_create gives a session; cell_add_and_run adds and runs code in it and "
+        "returns output and images; state lasts between calls. generation rises when a kernel is replaced and its "
+        "variables are gone. toolset_enable brings tools for more: plans, checkpoints and branches, scripts, files, "
+        "the web, charts."
+    ),
     "notebooks": (
         "Notebooks with live kernels. notebook_create gives a session_id; cell_add_and_run adds and runs code and "
         "returns output and images; state lasts between calls. notebook_read shows a notebook within a budget; "
@@ -71,16 +97,33 @@ def chosen_sets(text: str | None) -> tuple[str, ...]:
         UnknownToolset: one of them is none.
     """
     names = [name.strip() for name in (text or ALL).split(",")]
-    unknown = [name for name in names if name not in (*TOOLSETS, ALL)]
+    known = (CORE, *TOOLSETS, ALL)
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise UnknownToolset(
-            f"There is no toolset {unknown[0]!r}", hint=f"Choose from: {', '.join((*TOOLSETS, ALL))}"
-        )
-    return tuple(name for name in TOOLSETS if ALL in names or name in names)
+        raise UnknownToolset(f"There is no toolset {unknown[0]!r}", hint=f"Choose from: {', '.join(known)}")
+    chosen = tuple(name for name in TOOLSETS if ALL in names or name in names)
+    return (CORE, *chosen) if CORE in names and ALL not in names else chosen
 
 
 def tools_of(sets: tuple[str, ...]) -> tuple[Definition, ...]:
-    return tuple(definition for name in sets for definition in TOOLSETS[name])
+    """The tools of these sets, each once: those of the core as they are published there."""
+    found: dict[str, Definition] = {}
+    for name in sets:
+        for definition in _core() if name == CORE else TOOLSETS[name]:
+            found.setdefault(definition.name, definition)
+    return tuple(found.values())
+
+
+def _core() -> tuple[Definition, ...]:
+    every = {definition.name: definition for tools in TOOLSETS.values() for definition in tools}
+    slim = (_published(every[name], told) for name, told in _IN_CORE.items())
+    return (*slim, enabler(TOOLSETS))
+
+
+def _published(definition: Definition, told: tuple[str, ...]) -> Definition:
+    """The same tool, of which only these arguments are told of, and no session need be named."""
+    silent = tuple(name for name in definition.arguments.model_fields if name not in told)
+    return replace(definition, keeps_back=silent, asks_for=())
 
 
 def instructions(sets: tuple[str, ...]) -> str:

@@ -20,18 +20,23 @@ pytestmark = pytest.mark.anyio
 async def test_a_call_without_a_session_means_the_clients_own_and_names_it(client: Client) -> None:
     session = await new_session(client)
     text = await read(client, "cell_add_and_run", content="1 + 1")
-    assert text.startswith(f"session {session} |")
+    assert text.startswith(f"ok | session {session} | cell ")
     assert (await ask(client, "cell_add", content="2"))["session_id"] == session
 
 
-async def test_a_client_with_two_live_sessions_must_name_one(client: Client) -> None:
+async def test_of_two_sessions_the_last_used_is_meant_but_by_calls_that_lose_something(
+    client: Client,
+) -> None:
     one, two = await new_session(client, "one"), await new_session(client, "two")
-    said = await refused(client, "cell_add", content="x")
+    assert (await ask(client, "cell_add", content="x"))["session_id"] == two
+    await ask(client, "cell_add", session_id=one, content="x")
+    assert (await read(client, "scratch_run", code="1")).startswith(f"ok | session {one}\n")
+    said = await refused(client, "kernel_restart")
     assert "several could be meant" in said
     assert one in said
     assert two in said
     await ask(client, "session_suspend", session_id=one)
-    assert (await ask(client, "cell_add", content="x"))["session_id"] == two
+    assert (await ask(client, "kernel_restart"))["session_id"] == two
 
 
 async def test_a_new_client_writes_into_nobody_elses_notebook(connect: Connect, engine: Engine) -> None:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 
+import anyio
 import pytest
+from mcp.types import ToolListChangedNotification
 
 from cellwright import Engine
 from cellwright.mcp import DIALECTS, McpServer
-from cellwright.mcp.toolsets import ALL, TOOLSETS, UnknownToolset, chosen_sets
-from tests.kernel.mcp.conftest import PACE, connected, refused, running
+from cellwright.mcp.toolsets import ALL, CORE, TOOLSETS, UnknownToolset, chosen_sets, tools_of
+from tests.kernel.mcp.conftest import PACE, ask, connected, read, refused, running, text_of
+from tests.waiting import fail_after
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("name", TOOLSETS)
+@pytest.mark.parametrize("name", [CORE, *TOOLSETS])
 async def test_a_toolset_shows_its_own_tools_and_speaks_of_no_others(engine: Engine, name: str) -> None:
     every = {definition.name for tools in TOOLSETS.values() for definition in tools}
     async with running(McpServer(engine, toolset=name, pace=PACE)) as face, connected(face) as client:
         seen = {tool.name for tool in (await client.list_tools()).tools}
         told = client.instructions or ""
-    assert seen == {definition.name for definition in TOOLSETS[name]}
+    assert seen == {definition.name for definition in tools_of((name,))}
     assert set(re.findall(r"\w+", told)) & every <= seen
 
 
@@ -66,6 +70,54 @@ async def test_a_dialect_speaks_only_of_tools_that_it_has(engine: Engine, dialec
     for text in texts:
         assert set(re.findall(r"\w+", text)) & every <= seen, text
     assert texts[0]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_the_core_is_few_tools_and_brings_the_rest_on_demand(engine: Engine, mode: str) -> None:
+    heard: list[object] = []
+    told = anyio.Event()
+
+    async def handle(message: object) -> None:
+        heard.append(message)
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    async with (
+        running(McpServer(engine, toolset="core", pace=PACE)) as face,
+        connected(face, mode, message_handler=handle) as client,
+        connected(face, mode) as other,
+    ):
+        first = (await client.list_tools()).tools
+        made = await ask(client, "notebook_create", name="first")
+        assert await read(client, "cell_add_and_run", content="kept = 1; kept") != ""
+        enabled = await read(client, "toolset_enable", toolset="history")
+        if mode == "legacy":
+            with fail_after():
+                await told.wait()
+        second = {tool.name for tool in (await client.list_tools()).tools}
+        kept = await ask(client, "checkpoint_create")
+        inner = {"session_id": made["session_id"], "query": "kept"}
+        called = await other.call_tool("toolset_enable", {"tool": "kernel_inspect", "arguments": inner})
+        unlisted = {tool.name for tool in (await other.list_tools()).tools}
+        wrong = await refused(other, "toolset_enable", toolset="everything")
+        unknown = await other.call_tool("toolset_enable", {"tool": "toolset_disable"})
+    names = {tool.name for tool in first}
+    assert len(names) <= 13
+    assert unlisted == names
+    said = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+        for tool in first
+    ]
+    # o200k has 4.3 characters of these for a token.
+    assert len(json.dumps(said, ensure_ascii=False, separators=(",", ":"))) / 4 <= 1_300
+    assert not [tool.name for tool in first if "session_id" in tool.input_schema.get("required", ())]
+    assert second == names | {definition.name for definition in TOOLSETS["history"]}
+    assert "checkpoint_create(session_id, name): " in enabled
+    assert kept["session_id"] == made["session_id"]
+    assert called.structured_content is not None
+    assert called.structured_content["variables"] == ["kept: int = 1"]
+    assert "notebooks, plans, history" in wrong
+    assert "There is no tool 'toolset_disable'" in text_of(unknown)
 
 
 async def test_several_sets_are_named_with_commas_and_nothing_is_all() -> None:

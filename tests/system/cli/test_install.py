@@ -60,7 +60,7 @@ def test_a_client_without_settings_gets_a_file_that_starts_us(place: Place, clie
     found = entry(client, path.read_text())
     assert Path(found["command"]).name == "cellwright"
     assert Path(found["command"]).is_absolute()
-    assert found["args"] == ["mcp"]
+    assert found["args"] == ["mcp", "--toolset", "core"]
     assert found["env"]["CELLWRIGHT_STORAGE"] == str(place.storage)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     before = path.read_bytes()
@@ -73,7 +73,7 @@ def test_a_client_without_settings_gets_a_file_that_starts_us(place: Place, clie
 @pytest.mark.parametrize("client", first_of(FILES, 1))
 def test_print_shows_and_writes_nothing(place: Place, client: str) -> None:
     done = place.run("install", client, "--print")
-    assert entry(client, done.stdout)["args"] == ["mcp"]
+    assert entry(client, done.stdout)["args"] == ["mcp", "--toolset", "core"]
     assert FILES[client] in done.stderr
     assert list((place.root / "home").iterdir()) == []
 

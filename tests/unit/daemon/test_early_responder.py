@@ -77,6 +77,8 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (None, None, None),
         (None, "plans, notebooks", ("notebooks", "plans")),
+        (None, "core", ("core",)),
+        (None, "core,notebooks", ("core", "notebooks")),
         ("jlab", None, None),
         ("srcbook", "once", ("once",)),
     ],
@@ -107,7 +109,7 @@ def test_recorded_instructions_are_the_servers_whatever_the_toolset(
 ) -> None:
     answers = _recorded_answers.RecordedAnswers(str(directory))
     hello = json.dumps({"id": 0, "method": "initialize", "params": HELLO}).encode()
-    for toolset in (None, "all", "once", "plans, notebooks"):
+    for toolset in (None, "all", "once", "plans, notebooks", "core", "history,core"):
         found = answers.answer(hello, {"dialect": dialect, "toolset": toolset}, greeted=False)
         assert found is not None
         assert found.result["instructions"] == dialect_of(dialect, chosen_sets(toolset)).about
