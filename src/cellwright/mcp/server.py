@@ -6,6 +6,7 @@ behind its own guard. Closing a connection ends its calls; executions belong to 
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
@@ -31,6 +32,8 @@ from mcp.types import (
     INVALID_PARAMS,
     PARSE_ERROR,
     CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
     EmptyResult,
     ErrorData,
     GetPromptResult,
@@ -53,6 +56,7 @@ from starlette.applications import Starlette
 from cellwright.delegation import Delegate
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
+from cellwright.mcp._completions import completed
 from cellwright.mcp._prompts import prompt_problem, prompts, reason_of
 from cellwright.mcp._resources import Resources
 from cellwright.mcp._tool_names import ToolNames
@@ -233,6 +237,9 @@ DIALECTS = ("srcbook", "jlab", "jupyter", "monadic")
 
 _MOST_FOLLOWED = 1_000
 
+_PAGE = 500
+"""Resources that one answer lists."""
+
 Lifespan = Callable[[MCPServer[Clients]], AbstractAsyncContextManager[Clients]]
 
 
@@ -240,15 +247,22 @@ class NotebookServer(ToolServer):
     """The SDK's server, with resources that come and go with the engine's sessions."""
 
     def __init__(
-        self, resources: Resources, go_on: ServerTool, listed: frozenset[str], **options: Any
+        self,
+        engine: Engine,
+        resources: Resources,
+        go_on: ServerTool,
+        listed: frozenset[str],
+        **options: Any,
     ) -> None:
         """``listed`` are the tools that clients see before they ask for more."""
         super().__init__(go_on, **options)
+        self._engine = engine
         self._notebooks = resources
         self._listed = listed
         lowlevel = self._lowlevel_server
         lowlevel.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
         lowlevel.add_request_handler("resources/list", PaginatedRequestParams, self._list)
+        lowlevel.add_request_handler("completion/complete", CompleteRequestParams, self._complete)
         lowlevel.add_request_handler("resources/subscribe", SubscribeRequestParams, _subscribe)
         lowlevel.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, _unsubscribe)
         lowlevel.add_request_handler("logging/setLevel", SetLevelRequestParams, _set_level)
@@ -271,10 +285,22 @@ class NotebookServer(ToolServer):
             name, arguments = inner, given if isinstance(given, dict) else {"arguments": given}
         return await super().call_tool(name, arguments, context)
 
-    async def _list(self, context: RequestContext, _: PaginatedRequestParams) -> ListResourcesResult:
+    async def _list(self, context: RequestContext, params: PaginatedRequestParams) -> ListResourcesResult:
         # Who asked for the list once is told when it changes.
         context.lifespan_context.of(context).reach = context.session
-        return ListResourcesResult(resources=await self.list_resources())
+        before = params.cursor or "0"
+        if not re.fullmatch(r"\d{1,6}", before):
+            raise MCPError(INVALID_PARAMS, f"There is no cursor {before!r}: begin the list anew")
+        resources, start = await self.list_resources(), int(before)
+        end = start + _PAGE
+        return ListResourcesResult(
+            resources=resources[start:end], next_cursor=str(end) if end < len(resources) else None
+        )
+
+    async def _complete(self, _: RequestContext, params: CompleteRequestParams) -> CompleteResult:
+        given = (params.context.arguments if params.context is not None else None) or {}
+        argument = params.argument
+        return CompleteResult(completion=completed(self._engine, argument.name, argument.value, given))
 
     async def list_resources(self) -> list[Resource]:
         return [*await super().list_resources(), *await self._notebooks.listed()]
@@ -322,6 +348,7 @@ def build_server(
 ) -> NotebookServer:
     """The server object; ``about`` is what a client is told first, ``listed`` the tools that it sees first."""
     server = NotebookServer(
+        shared.engine,
         Resources(shared.engine, shared.knowledge, shared.names),
         as_tool(ROUND, shared),
         listed,

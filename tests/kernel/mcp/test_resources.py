@@ -8,9 +8,15 @@ import anyio
 import pytest
 from mcp import Client, MCPDeprecationWarning, MCPError
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
-from mcp.types import LoggingMessageNotificationParams, ResourceUpdatedNotification
+from mcp.types import (
+    LoggingMessageNotificationParams,
+    PromptReference,
+    ResourceTemplateReference,
+    ResourceUpdatedNotification,
+)
 
 from cellwright import Engine
+from cellwright.mcp import server
 from tests.kernel.mcp.conftest import Connect, ask, new_session, read
 from tests.waiting import fail_after
 
@@ -97,6 +103,44 @@ async def test_a_client_of_the_handshake_era_is_told_of_what_it_subscribed_to(co
         with fail_after():
             await heard.wait()
         assert set(told) == set(wanted)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_arguments_of_prompts_and_addresses_are_completed_and_long_lists_come_in_pages(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setattr(server, "_PAGE", 3)
+    async with connect(mode) as client:
+        session = await new_session(client, "penguins")
+        run = await ask(client, "cell_add_and_run", content="print('shown')\n7", response_format="json")
+        of_cell = ResourceTemplateReference(
+            uri="notebook://session/{session_id}/cells/{cell_id}/outputs/{index}"
+        )
+        of_export = ResourceTemplateReference(uri="notebook://session/{session_id}/export/{format}")
+        given = {"session_id": session}
+
+        async def values(ref: Any, name: str, begun: str, given: dict[str, str] | None = None) -> list[str]:
+            found = await client.complete(ref, {"name": name, "value": begun}, given)
+            return found.completion.values
+
+        names = await values(PromptReference(name="show_status"), "session", "peng")
+        assert names[0].endswith("_penguins")
+        assert await values(of_cell, "session_id", session[:4]) == [session]
+        assert await values(of_cell, "cell_id", run["cell_id"][:3], given) == [run["cell_id"]]
+        assert await values(of_cell, "index", "", {**given, "cell_id": run["cell_id"]}) == ["0", "1"]
+        assert await values(of_export, "format", "ht") == ["html"]
+        assert await values(of_cell, "cell_id", "", {"session_id": "s-nothing"}) == []
+
+        page = await client.list_resources()
+        uris = [str(one.uri) for one in page.resources]
+        assert len(uris) == 3
+        while page.next_cursor is not None:
+            page = await client.list_resources(cursor=page.next_cursor)
+            uris += [str(one.uri) for one in page.resources]
+        assert len(uris) == len(set(uris))
+        assert f"notebook://session/{session}/cells/{run['cell_id']}/outputs/1" in uris
+        with pytest.raises(MCPError, match="There is no cursor 'x'"):
+            await client.list_resources(cursor="x")
 
 
 async def test_a_client_of_the_stateless_era_listens(connect: Connect) -> None:
