@@ -190,7 +190,9 @@ class Contents:
         with os.scandir(self._directory) as found:
             names = [entry.name for entry in found if entry.name.startswith(_NAME)]
         for name in names:
-            os.unlink(name, dir_fd=self._directory)
+            # A session's engine deletes its directory meanwhile: it may be further than we are.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self._directory)
 
 
 def copy_file(source: int, target: int, *, capacity: int) -> int:

@@ -391,3 +391,22 @@ def test_closing_removes_the_directory(tmp_path: Path) -> None:
     work.close()
     work.versions.close()
     assert not work.store.exists()
+
+
+def test_closing_may_find_its_contents_deleted_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = os.unlink
+
+    def be_too_late(name: str, *, dir_fd: int) -> None:
+        unlink(name, dir_fd=dir_fd)
+        unlink(name, dir_fd=dir_fd)
+
+    with working(tmp_path) as work:
+        (work.path / "data").write_text("x")
+        work.take()
+        assert work.stored()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "unlink", be_too_late)
+            work.versions.close()
+    assert not work.store.exists()
