@@ -4,5 +4,5 @@ import sys
 
 from cellwright.cli import main
 
-sys.argv[1:] = ["mcp"]
+sys.argv[1:] = ["mcp", "--toolset", "core"]
 main()

@@ -255,9 +255,9 @@ def _first(group: BaseExceptionGroup[CellwrightError]) -> BaseException:
 # The end of a run: numbers traced to outputs, the notebook run from the top, and all of it put into an
 # outcome.
 
-_VERIFY_WAIT_MS = 280_000
+_VERIFY_WAIT_S = 280.0
 
-_VERIFY_LEAST_MS = 5_000
+_VERIFY_LEAST_S = 5.0
 
 _PICTURE = "image/png"
 
@@ -303,10 +303,10 @@ async def _verified(run: Run, branch: Branch) -> bool | None:
         return None
     async with run.trace.step("verify", role="engine", branch=branch.label) as step:
         step.session_id = session.id
-        wait_ms = _wait_ms(run.spending.seconds_left)
+        wait_s = _wait_s(run.spending.seconds_left)
         try:
             reply = await branch.notebook_tools.data(
-                "plan_verify", {"wait": wait_ms, "response_format": "json"}
+                "plan_verify", {"wait_s": wait_s, "response_format": "json"}
             )
         except CellwrightError as error:  # the answer is there, and stays
             verified, step.note = None, f"Not verified: {error}"
@@ -316,10 +316,10 @@ async def _verified(run: Run, branch: Branch) -> bool | None:
     return verified
 
 
-def _wait_ms(seconds_left: float | None) -> int:
+def _wait_s(seconds_left: float | None) -> float:
     """As long as the budget lasts; a notebook that is quick is verified whatever is left."""
-    left_ms = _VERIFY_WAIT_MS if seconds_left is None else int(seconds_left * 1_000)
-    return max(_VERIFY_LEAST_MS, min(left_ms, _VERIFY_WAIT_MS))
+    left = _VERIFY_WAIT_S if seconds_left is None else seconds_left
+    return max(_VERIFY_LEAST_S, min(left, _VERIFY_WAIT_S))
 
 
 def _verdict(reply: dict[str, Any]) -> tuple[bool | None, str]:

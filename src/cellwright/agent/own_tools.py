@@ -92,7 +92,7 @@ class Answer(BaseModel):
 
 
 async def _answer(tools: OwnTools, arguments: Answer) -> ToolReply:
-    reply = await tools.call_server("cell_add_and_run", content=arguments.code, on_error="rollback")
+    reply = await tools.call_server("cell_add_and_run", code=arguments.code, on_error="rollback")
     if reply.failed:
         return reply
     printed = (await tools.printed()).strip()
@@ -147,9 +147,9 @@ async def _fill(tools: OwnTools, arguments: Fill) -> ToolReply:
         told.append(made.text)
     for cell in arguments.cells:
         if cell.cell_type == "markdown":
-            reply = await tools.call_server("cell_add", content=cell.source, type="markdown")
+            reply = await tools.call_server("cell_add", code=cell.source, type="markdown")
         else:
-            reply = await tools.call_server("cell_add_and_run", content=cell.source, on_error="rollback")
+            reply = await tools.call_server("cell_add_and_run", code=cell.source, on_error="rollback")
         told.append(reply.text)
         pictures += reply.pictures
         if reply.failed:

@@ -68,7 +68,7 @@ T = TypeVar("T", bound=BaseModel)
 
 _SHAPE_TRIES = 3
 
-_PLAN_WAIT_MS = 280_000
+_PLAN_WAIT_S = 280
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +237,12 @@ class Run:
         if plan_of(session.document.metadata) is not None:
             return None
         await self._plan_call(branch, "plan_create", problem=problem, todos=list(todos))
-        return await self._plan_call(branch, "plan_run", wait=_PLAN_WAIT_MS, response_format="json")
+        return await self._plan_call(branch, "plan_run", wait_s=_PLAN_WAIT_S, response_format="json")
 
     async def give_code(self, branch: Branch, code: str) -> dict[str, Any]:
         """Give the plan's current step this code, and go on."""
         return await self._plan_call(
-            branch, "plan_fix", code=code, wait=_PLAN_WAIT_MS, response_format="json"
+            branch, "plan_fix", code=code, wait_s=_PLAN_WAIT_S, response_format="json"
         )
 
     def stop(self, branch: Branch, report: str) -> Branch:
@@ -379,7 +379,7 @@ class Run:
             reply = await branch.notebook_tools.data(tool, arguments)
             while reply.get("phase") == "running":
                 reply = await branch.notebook_tools.data(
-                    "plan_run", {"run_id": reply["run_id"], "wait": _PLAN_WAIT_MS, "response_format": "json"}
+                    "plan_run", {"run_id": reply["run_id"], "wait_s": _PLAN_WAIT_S, "response_format": "json"}
                 )
             await self.resources.note_runs(branch, step, before)
             step.result = str(reply.get("report") or reply.get("summary") or reply.get("phase"))

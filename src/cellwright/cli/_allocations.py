@@ -13,7 +13,7 @@ import typer
 
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._terminal import (
-    TURN_MS,
+    TURN_S,
     AsJson,
     ExitCode,
     ProgressLine,
@@ -39,7 +39,7 @@ __all__ = [
 _KINDS = ("local", "slurm", "jupyter")
 _EVERY_MB = 1024
 # Waited for in turns; the first one only asks where it stands.
-_AT_ONCE_MS = 1
+_AT_ONCE_S = 0.001
 
 NameOption = Annotated[
     str | None,
@@ -89,7 +89,7 @@ def start(
     shape = {field: value for field, value in asked.items() if value is not None}
 
     async def run(caller: Caller) -> dict[str, Any]:
-        found = await caller.data("host_start", host=host_named(name), shape=shape or None, wait=0)
+        found = await caller.data("host_start", host=host_named(name), shape=shape or None, wait_s=0)
         if debug and "directory" in found:
             note(f"job {found.get('job_id')}: {found['directory']}/job.sh, its output in job.log beside it")
         return await _waited(caller, found["host"]) if wait else found
@@ -225,7 +225,7 @@ def _gpu(gpu: dict[str, Any]) -> str:
 
 
 async def _waited(caller: Caller, host: str | None) -> dict[str, Any]:
-    found = await _looked(caller, host, wait=_AT_ONCE_MS)
+    found = await _looked(caller, host, wait_s=_AT_ONCE_S)
     if _is_ready(found):
         return found
     host = found["host"]
@@ -235,7 +235,9 @@ async def _waited(caller: Caller, host: str | None) -> dict[str, Any]:
         try:
             # Also for one that has ended: its sessions may not know yet.
             while True:
-                found = await _looked(caller, host, wait=TURN_MS, progress=line.tell if line.wanted else None)
+                found = await _looked(
+                    caller, host, wait_s=TURN_S, progress=line.tell if line.wanted else None
+                )
                 if found["state"] == "ended" or _is_ready(found):
                     return found
         except anyio.get_cancelled_exc_class():

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from cellwright.cli._mcp_client import Caller, ClientContext, call_daemon
 from cellwright.cli._terminal import (
-    TURN_MS,
+    TURN_S,
     AsJson,
     ExitCode,
     LiveWindow,
@@ -244,7 +244,7 @@ async def answered(caller: Caller, params: AskParams, question: str, view: AskVi
     """Ask, show what happens, and return what came of it. Whoever interrupts stops the run."""
     # Whoever interrupts means the run, so that it has begun is awaited even then.
     with anyio.CancelScope(shield=True):
-        found = await _ask(caller, **params.arguments(question), wait=0)
+        found = await _ask(caller, **params.arguments(question), wait_s=0)
     if "run_id" not in found:
         return found
     run_id, shown = found["run_id"], view is None
@@ -256,7 +256,7 @@ async def answered(caller: Caller, params: AskParams, question: str, view: AskVi
                 caller,
                 progress=view.hear if view is not None else None,
                 run_id=run_id,
-                wait=TURN_MS,
+                wait_s=TURN_S,
                 stream=view is not None,
                 since=view.seen if view is not None else 0,
             )

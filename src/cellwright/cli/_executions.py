@@ -21,7 +21,7 @@ from cellwright.cli._replays import replay_all
 from cellwright.cli._session_names import session_opened
 from cellwright.cli._terminal import (
     ALL_TOKENS,
-    TURN_MS,
+    TURN_S,
     AsJson,
     ExitCode,
     ProgressLine,
@@ -76,7 +76,7 @@ def execute(
         raise typer.BadParameter("this is for --once", param_hint="--package" if package else "--dir")
     tool, target = _target(cell, code, language, on_error)
     if timeout is not None:
-        target["timeout"] = max(1, round(timeout * 1_000))
+        target["timeout_s"] = timeout
 
     named, was_lost = session, _deal_with_lost_state(session, replay)
 
@@ -84,7 +84,7 @@ def execute(
         # Whoever interrupts means the cell, so its id is awaited even then.
         with anyio.CancelScope(shield=True):
             opened = await session_opened(caller, named)
-            found = await caller.data(tool, session_id=opened, **target, response_format="json", wait=0)
+            found = await caller.data(tool, session_id=opened, **target, response_format="json", wait_s=0)
         return found if detach else await _finished(caller, found)
 
     found = call_daemon(run, asks=not detach)
@@ -293,7 +293,7 @@ async def _waited_on(caller: Caller, execution_id: str, line: ProgressLine) -> d
             "execution_wait",
             progress=line.tell if line.wanted else None,
             execution_id=execution_id,
-            wait=TURN_MS,
+            wait_s=TURN_S,
             response_format="json",
             max_tokens=ALL_TOKENS,
         )
@@ -440,7 +440,7 @@ def run_once(script: Script, *, as_json: bool) -> None:
             code=source,
             packages=script.packages,
             workingDir=script.directory,
-            timeout=script.timeout_s,
+            timeout_s=script.timeout_s,
             stream=not as_json,
             response_format="json",
             **language,

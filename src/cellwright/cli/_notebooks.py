@@ -61,7 +61,7 @@ def add(
         lambda caller: caller.data(
             "cell_add",
             session_id=session,
-            content=text,
+            code=text,
             type=cell_type.value,
             position=position,
             language=language,
@@ -84,7 +84,7 @@ def edit(
 
     async def write(caller: Caller) -> dict[str, Any]:
         named = await session_opened(caller, session)
-        return await caller.data("cell_update", session_id=named, cell_id=cell, content=text)
+        return await caller.data("cell_update", session_id=named, cell_id=cell, code=text)
 
     data = call_daemon(write)
     show_data(data, data["cell_id"], as_json=as_json)

@@ -20,7 +20,7 @@ from rich.text import Text
 from cellwright.cli._allocations import find_host, hosts_of, show_hosts
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._session_names import NotebookArgument, session_opened
-from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, AsJson, ExitCode, LiveWindow, show_data, table
+from cellwright.cli._terminal import ALL_TOKENS, TURN_S, AsJson, ExitCode, LiveWindow, show_data, table
 
 __all__ = [
     "PlanView",
@@ -191,7 +191,7 @@ async def carried_out(caller: Caller, tool: str, session: str, **asked: Any) -> 
     before = await caller.data("plan_status", session_id=session)
     # Whoever interrupts means the plan, so that it has begun is awaited even then.
     with anyio.CancelScope(shield=True):
-        begun = await caller.data(tool, session_id=session, **asked, wait=0, response_format="json")
+        begun = await caller.data(tool, session_id=session, **asked, wait_s=0, response_format="json")
     session = begun["session_id"]
     try:
         with PlanView() as view:
@@ -232,7 +232,7 @@ async def _finished(caller: Caller, begun: dict[str, Any], view: PlanView) -> di
                 progress=tell,
                 session_id=begun["session_id"],
                 run_id=begun["run_id"],
-                wait=TURN_MS,
+                wait_s=TURN_S,
                 response_format="json",
                 max_tokens=ALL_TOKENS,
             )

@@ -12,7 +12,7 @@ from cellwright.cli._allocations import host_named
 from cellwright.cli._flags import HostOption
 from cellwright.cli._mcp_client import Caller, Progress, call_daemon
 from cellwright.cli._session_names import NotebookArgument, session_of
-from cellwright.cli._terminal import ALL_TOKENS, TURN_MS, AsJson, ExitCode, ProgressLine
+from cellwright.cli._terminal import ALL_TOKENS, TURN_S, AsJson, ExitCode, ProgressLine
 
 __all__ = ["replay", "replay_all"]
 
@@ -29,7 +29,7 @@ def replay(
     """Run again, in a new kernel, what made a session's state. Exits 0 if all came out the same, else 1."""
     asked: dict[str, Any] = {
         "upto": upto,
-        "timeout": max(1, round(timeout * 1_000)) if timeout is not None else None,
+        "timeout_s": timeout,
         "host": host_named(host),
     }
 
@@ -49,7 +49,7 @@ async def replay_all(caller: Caller, session: str, **asked: Any) -> dict[str, An
     # Whoever interrupts means the replay, so its id is awaited even then.
     with anyio.CancelScope(shield=True):
         begun = await caller.data(
-            "notebook_replay", session_id=session, **asked, wait=0, response_format="json"
+            "notebook_replay", session_id=session, **asked, wait_s=0, response_format="json"
         )
     return await _finished(caller, begun)
 
@@ -76,7 +76,7 @@ async def _waited(
             progress=progress,
             session_id=begun["session_id"],
             replay_id=begun["replay_id"],
-            wait=TURN_MS,
+            wait_s=TURN_S,
             response_format="json",
             max_tokens=ALL_TOKENS,
         )

@@ -71,9 +71,9 @@ def _reply(messages: list[dict[str, Any]], data: str) -> tuple[str, list[dict[st
     replies = sum(message["role"] == "assistant" for message in messages)
     told = "\n".join(_text(message.get("content")) for message in messages if message["role"] == "tool")
     if replies == 0:
-        return "First I look at the file.", [_call("cell_add_and_run", content=_LOAD.format(data=data))]
+        return "First I look at the file.", [_call("cell_add_and_run", code=_LOAD.format(data=data))]
     if replies == 1:
-        return "Now I add up the units by region.", [_call("cell_add_and_run", content=_WRONG)]
+        return "Now I add up the units by region.", [_call("cell_add_and_run", code=_WRONG)]
     found = _RESULT.search(told)
     said = (
         f"{found[1]} sold the most units: {found[2]}." if found else "The cells did not run as they should."

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL_TOKENS",
     "CLEAR",
-    "TURN_MS",
+    "TURN_S",
     "AsJson",
     "ExitCode",
     "LiveWindow",
@@ -110,7 +110,7 @@ _CALL = re.compile(rf"`?\b({'|'.join(_INSTEAD)})\b(\([^)]*\))?`?")
 
 _NAMED = re.compile(r"`?\bhost_start\(host='slurm:([\w-]+)'\)`?")
 
-_WAITING = re.compile(r"`?\bhost_list\(wait=\d+\)`?")
+_WAITING = re.compile(r"`?\bhost_list\(wait_s=\d+\)`?")
 
 
 def in_commands(text: str) -> str:
@@ -183,7 +183,7 @@ def _short(number: int) -> str:
 # goes.
 
 # A call to the daemon comes back after this long at the latest, so that an interrupt is noticed between calls too.
-TURN_MS = 50_000
+TURN_S = 50
 
 # The command line prints what the daemon kept, as far as one message carries it: only agents count tokens.
 ALL_TOKENS = 2_000_000

@@ -11,7 +11,7 @@ import typer
 
 from cellwright.cli._mcp_client import Caller, call_daemon
 from cellwright.cli._session_names import NotebookArgument
-from cellwright.cli._terminal import TURN_MS, AsJson, ExitCode, ProgressLine
+from cellwright.cli._terminal import TURN_S, AsJson, ExitCode, ProgressLine
 
 __all__ = ["verify"]
 
@@ -35,14 +35,14 @@ def verify(
     asked: dict[str, Any] = {
         "tolerance": tolerance,
         "mask": mask or None,
-        "timeout": max(1, round(timeout * 1_000)) if timeout is not None else None,
+        "timeout_s": timeout,
     }
 
     async def run(caller: Caller) -> dict[str, Any]:
         named = await _session(caller, session)
         # Whoever interrupts means the verification, so it is known to have begun even then.
         with anyio.CancelScope(shield=True):
-            begun = await _ask(caller, named, wait=0, **asked)
+            begun = await _ask(caller, named, wait_s=0, **asked)
         return begun if begun["status"] != "running" else await _finished(caller, begun["session_id"])
 
     found = call_daemon(run)
@@ -73,7 +73,9 @@ async def _finished(caller: Caller, session: str) -> dict[str, Any]:
     try:
         with ProgressLine() as line:
             while True:
-                found = await _ask(caller, session, progress=line.tell if line.wanted else None, wait=TURN_MS)
+                found = await _ask(
+                    caller, session, progress=line.tell if line.wanted else None, wait_s=TURN_S
+                )
                 if found["status"] != "running":
                     return found
     except anyio.get_cancelled_exc_class():

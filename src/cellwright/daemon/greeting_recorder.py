@@ -106,7 +106,7 @@ def _limits(tool: ServerTool) -> dict[str, tuple[str, float]]:
     """The setting that each of a tool's published defaults is a multiple of, and the factor."""
     found = {}
     for setting, limits in _LIMITS.items():
-        for name, factor in tool.definition.arguments.operators_defaults(limits).items():
+        for name, factor in tool.definition.operators_defaults(limits).items():
             if factor:
                 found[name] = setting, factor
     return found

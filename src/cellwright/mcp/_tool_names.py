@@ -16,7 +16,7 @@ _INSTEAD = {
     "list": "host_list",
     "start": "host_start",
     "stop": "host_stop",
-    "wait": "host_list(wait=60000)",
+    "wait": "host_list(wait_s=60)",
 }
 
 _VERB = re.compile(rf"`cellwright host ({'|'.join(_INSTEAD)})(?: --name ([\w-]+))?(?: NAME)?`")

@@ -46,7 +46,7 @@ _LONG_CELL_S = 60.0
 
 
 async def run_and_wait(
-    call: Call, session_id: str, submit: Callable[[], Awaitable[Sequence[Execution]]], *, wait_ms: int | None
+    call: Call, session_id: str, submit: Callable[[], Awaitable[Sequence[Execution]]], *, wait_s: float | None
 ) -> list[Execution]:
     """Queue executions and wait for them; they are returned running where the wait ends first."""
     # Listening begins before: what they do while others are being queued belongs to this call too.
@@ -56,17 +56,17 @@ async def run_and_wait(
             executions = list(await submit())
             answering(execution.id for execution in executions)
             call.client.began(*(execution.id for execution in executions))
-        await _wait_for(call, executions, events, wait_ms=wait_ms)
+        await _wait_for(call, executions, events, wait_s=wait_s)
     return executions
 
 
-async def wait_for(call: Call, executions: Sequence[Execution], *, wait_ms: int | None) -> None:
+async def wait_for(call: Call, executions: Sequence[Execution], *, wait_s: float | None) -> None:
     """Wait for executions of a session, telling progress; stop them if the client cancels its call."""
     session_id = executions[0].session_id
     with _events_to_log(call, session_id) as events:
         with _answering(call, session_id) as answering:
             answering(execution.id for execution in executions)
-        await _wait_for(call, executions, events, wait_ms=wait_ms)
+        await _wait_for(call, executions, events, wait_s=wait_s)
 
 
 @contextmanager
@@ -79,32 +79,32 @@ def _answering(call: Call, session_id: str) -> Iterator[Callable[[Iterable[str]]
         yield begun
 
 
-async def wait_for_replay(call: Call, replay: Replay, *, wait_ms: int | None) -> None:
+async def wait_for_replay(call: Call, replay: Replay, *, wait_s: float | None) -> None:
     """The same for a replay."""
     with _events_to_log(call, replay.session_id) as events:
-        await _wait(call, events, partial(_follow_replay, call, replay), replay.cancel, wait_ms=wait_ms)
+        await _wait(call, events, partial(_follow_replay, call, replay), replay.cancel, wait_s=wait_s)
 
 
-async def wait_for_verification(call: Call, verification: Verification, *, wait_ms: int | None) -> None:
+async def wait_for_verification(call: Call, verification: Verification, *, wait_s: float | None) -> None:
     """The same for a verification."""
     follow = partial(_follow_verification, call, verification)
     with _events_to_log(call, verification.session_id) as events:
-        await _wait(call, events, follow, verification.cancel, wait_ms=wait_ms)
+        await _wait(call, events, follow, verification.cancel, wait_s=wait_s)
 
 
-async def wait_for_plan(call: Call, run: PlanRun, *, wait_ms: int | None) -> None:
+async def wait_for_plan(call: Call, run: PlanRun, *, wait_s: float | None) -> None:
     """The same for a plan, which a client that cancels its call pauses."""
     call.client.began(run.id)
     with _events_to_log(call, run.session_id) as events:
-        await _wait(call, events, partial(_follow_plan, call, run), run.cancel, wait_ms=wait_ms)
+        await _wait(call, events, partial(_follow_plan, call, run), run.cancel, wait_s=wait_s)
 
 
 async def wait_for_agent(
-    call: Call, run: DelegatedRun, *, wait_ms: int | None, stream: bool = False, since: int = 0
+    call: Call, run: DelegatedRun, *, wait_s: float | None, stream: bool = False, since: int = 0
 ) -> None:
     """The same for a question that an agent answers; with ``stream`` progress is all that happened, as JSON."""
     follow = partial(_stream_agent, call, run, since) if stream else partial(_follow_agent, call, run)
-    await _wait(call, None, follow, run.cancel, wait_ms=wait_ms)
+    await _wait(call, None, follow, run.cancel, wait_s=wait_s)
 
 
 async def done_with_progress(
@@ -158,7 +158,7 @@ def _events_to_log(call: Call, session_id: str) -> Iterator[Subscription | None]
 
 
 async def _wait_for(
-    call: Call, executions: Sequence[Execution], events: Subscription | None, *, wait_ms: int | None
+    call: Call, executions: Sequence[Execution], events: Subscription | None, *, wait_s: float | None
 ) -> None:
     """Wait for executions.
 
@@ -172,11 +172,11 @@ async def _wait_for(
                 await call.engine.cancel(execution.id)
 
     if call.caller.asks == "no" or not executions:
-        await _wait(call, events, partial(_follow, call, executions), stop, wait_ms=wait_ms)
+        await _wait(call, events, partial(_follow, call, executions), stop, wait_s=wait_s)
         return
     session, asked = call.engine.session(executions[0].session_id), list[Question]()
     follow = partial(_follow_and_ask, call, session, executions, asked)
-    await _wait(call, events, follow, stop, wait_ms=wait_ms)
+    await _wait(call, events, follow, stop, wait_s=wait_s)
     if asked:
         raise needs_input(session, executions, asked[0])
 
@@ -204,9 +204,9 @@ async def _wait(
     follow: Callable[[], Awaitable[None]],
     stop: Callable[[], Awaitable[None]],
     *,
-    wait_ms: int | None,
+    wait_s: float | None,
 ) -> None:
-    wait_s = call.shared.pace.wait_s if wait_ms is None else wait_ms / 1_000
+    wait_s = call.shared.pace.wait_s if wait_s is None else wait_s
     try:
         async with anyio.create_task_group() as tasks:
             if events is not None:

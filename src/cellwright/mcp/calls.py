@@ -55,7 +55,15 @@ from cellwright.errors import (
     UnknownCell,
     UnknownSession,
 )
-from cellwright.mcp._arguments import Arguments, TimeLimits, complaint, published_schema
+from cellwright.mcp._arguments import (
+    Arguments,
+    Formerly,
+    TimeLimits,
+    complaint,
+    former_names,
+    published_schema,
+    unit_note,
+)
 from cellwright.mcp._elicitation import OUR_STATE, InputNeeded, approvals_of, asked_by_call, take_approvals
 from cellwright.mcp._tool_names import ToolNames
 from cellwright.mcp.clients import Client, Clients, Pace
@@ -241,6 +249,8 @@ class Definition:
     """Arguments published as required, though a call without them is understood."""
     keeps_back: tuple[str, ...] = ()
     """Arguments that are not published, for a caller that knows them: the command line."""
+    former_names: bool = False
+    """Whether arguments are published by the names and units that they had before."""
     all_defaults: bool = False
     """Whether defaults are published that a reader could guess: they cost tokens."""
 
@@ -251,6 +261,18 @@ class Definition:
     @property
     def description(self) -> str:
         return " ".join((self.run.__doc__ or "").split())
+
+    def names(self) -> Mapping[str, Formerly]:
+        """The arguments that are published by a former name, each with it."""
+        return former_names(self.arguments) if self.former_names else {}
+
+    def operators_defaults(self, limits: TimeLimits) -> dict[str, float]:
+        """The defaults that the operator's settings give, by the names and in the units that are published."""
+        found, names = self.arguments.operators_defaults(limits), self.names()
+        unchanged = {name: value for name, value in found.items() if name not in names}
+        return unchanged | {
+            names[name].name: value * names[name].per_unit for name, value in found.items() if name in names
+        }
 
 
 def data_reply(data: dict[str, Any], call: Call) -> Reply:
@@ -309,7 +331,7 @@ def unknown_tool(name: str, known: Iterable[str]) -> str:
     return f"There is no tool {name!r}. Did you mean {' or '.join(near)}?"
 
 
-_OF_WAITING = ("wait", "response_format", "max_tokens")
+_OF_WAITING = ("wait_s", "wait", "response_format", "max_tokens")
 
 
 class ToolServer(MCPServer[Clients]):
@@ -347,6 +369,7 @@ def as_tool(definition: Definition, shared: Shared) -> ServerTool:
         but=definition.keeps_back,
         defaults=definition.arguments.operators_defaults(limits),
         all_defaults=definition.all_defaults,
+        former=definition.former_names,
     )
     return ServerTool(
         fn=definition.run,
@@ -400,7 +423,7 @@ class ServerTool(Tool):
         try:
             checked = self.definition.arguments.model_validate(arguments)
         except ValidationError as error:
-            raise ToolError(complaint(self.name, self.parameters, error)) from error
+            raise ToolError(complaint(self.name, self.parameters, error, self.definition.names())) from error
         hints = self.definition.hints
         call = Call(
             self.shared,
@@ -409,6 +432,8 @@ class ServerTool(Tool):
             changes=not hints.read_only_hint,
             destroys=bool(hints.destructive_hint),
         )
+        if (doubt := unit_note(getattr(checked, "timeout_s", None))) is not None:
+            call.notes.append(doubt)
         try:
             # Where a call's client cannot ask, whoever made the call may have somebody.
             asking = nullcontext() if caller.asks == "no" else asked_by_call(caller, call.notes)

@@ -22,15 +22,19 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("cell_add", {"content": "1", "position": 99}, "There is no position 99. Give one from 0 to 2"),
     ("cell_add", {"content": "1", "position": -1}, "There is no position -1"),
     ("cell_add", {"content": "1", "type": "picture"}, "type: input should be 'code' or 'markdown'"),
-    ("cell_add", {"content": 7}, "content: input should be a valid string"),
+    ("cell_add", {"content": 7}, "code: input should be a valid string"),
     (
         "cell_add",
         {},
-        "content: field required. Call cell_add(session_id*, content*, type, position, language, filename)",
+        "code: field required. Call cell_add(session_id*, code*, type, position, language, filename)",
     ),
     ("cell_add", {"content": "1", "colour": "red"}, "there is no argument 'colour'"),
-    ("cell_add", {"content": "x" * 5_000_001}, "content: string should have at most 5000000 characters"),
-    ("cell_execute", {"cell_id": "all", "timeout": -5}, "timeout: input should be greater than 0"),
+    ("cell_add", {"content": "x" * 5_000_001}, "code: string should have at most 5000000 characters"),
+    (
+        "cell_execute",
+        {"cell_id": "all", "timeout": -5},
+        "timeout_s: input should be greater than 0 (seconds)",
+    ),
     (
         "cell_execute",
         {"cell_id": "all", "max_tokens": 1},

@@ -35,12 +35,14 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "fences": ("cell_add_and_run", {"content": "```python\n1 + 1\n```"}, "cell_update with the code alone"),
     "Markdown as code": ("cell_add_and_run", {"content": PROSE}, "cell_add(type='markdown')"),
-    "seconds": ("cell_add_and_run", {"content": SLEEP, "timeout": 30}, "Give 30000 for 30 s"),
+    "seconds": ("cell_add_and_run", {"content": SLEEP, "timeout": 30}, "Give timeout_s=30 for 30 s"),
     "milliseconds": ("python_execute", {"code": "1", "timeout": 60_000}, "Ask for more than 0 and at most"),
+    "milliseconds of a cell": ("cell_add_and_run", {"code": "1", "timeout_s": 30_000}, "give 30 for 30 s"),
+    "milliseconds to wait": ("plan_run", {"wait_s": 55_000}, "(seconds)"),
     "an unknown tool": ("run_cell", {"cell_id": "CELL"}, "Did you mean cell_execute"),
-    "an unknown parameter": ("cell_add", {"code": "1"}, "Call cell_add(session_id*, content*"),
-    "a parameter missing": ("cell_add", {}, "content: field required"),
-    "a list of lines": ("cell_add", {"content": ["a", "b"]}, "content: input should be a valid string"),
+    "an unknown parameter": ("cell_add", {"source": "1"}, "Call cell_add(session_id*, code*"),
+    "a parameter missing": ("cell_add", {}, "code: field required"),
+    "a list of lines": ("cell_add", {"content": ["a", "b"]}, "code: input should be a valid string"),
     "a language as type": ("cell_add", {"content": "1", "type": "python"}, "'code' or 'markdown'"),
     "base64": ("cell_add_and_run", {"content": "1", "response_format": "base64"}, "'text' or 'json'"),
     "input()": ("cell_add_and_run", {"content": "input('name? ')"}, "input"),
@@ -63,8 +65,8 @@ async def ids(engine: Engine) -> dict[str, str]:
     return {"session_id": session.id, "CELL": cell.id, "RUN": run.id}
 
 
-def test_there_are_twenty_six() -> None:
-    assert len(MISTAKES) == 26
+def test_there_are_twenty_eight() -> None:
+    assert len(MISTAKES) == 28
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -35,7 +35,7 @@ def tool(name: str, needed: tuple[str, ...] = (), optional: tuple[str, ...] = ()
     return ToolDefinition(name=name, parameters_json_schema=schema, description=f"What {name} does.")
 
 
-RUN = tool("cell_add_and_run", ("content",), ("language", "position"))
+RUN = tool("cell_add_and_run", ("code",), ("language", "position"))
 FILES = tool("file_digest", ("path",), ("rows",))
 LIST = tool("notebook_list")
 WANT = RequestParams("act", tools=(RUN, FILES, LIST))
@@ -66,7 +66,7 @@ JSON = st.recursive(
 )
 CODE = st.text(alphabet=st.sampled_from("a`'\"{}()\n\r \t\\#é"))
 CALLS = st.one_of(
-    st.builds(ToolCallPart, st.just(RUN.name), st.fixed_dictionaries({"content": CODE})),
+    st.builds(ToolCallPart, st.just(RUN.name), st.fixed_dictionaries({"code": CODE})),
     st.builds(
         ToolCallPart,
         st.sampled_from([one.name for one in WANT.tools]),
@@ -79,8 +79,8 @@ CALLS = st.one_of(
 
 @settings(max_examples=60)
 @given(CALLS)
-@example(ToolCallPart(RUN.name, {"content": "a = 1\n```\nb = 2"}))
-@example(ToolCallPart(RUN.name, {"content": "`````"}))
+@example(ToolCallPart(RUN.name, {"code": "a = 1\n```\nb = 2"}))
+@example(ToolCallPart(RUN.name, {"code": "`````"}))
 def test_any_call_comes_back_from_its_written_form(call: ToolCallPart) -> None:
     assert called(written(call)) == (call.tool_name, call.args_as_dict())
 
@@ -131,7 +131,7 @@ def test_what_is_told_has_no_calls_and_no_returns(history: list[ModelMessage]) -
 def test_a_conversation_reads_as_plain_turns() -> None:
     history: list[ModelMessage] = [
         ModelRequest([SystemPromptPart("Be brief."), UserPromptPart("How many rows?")], instructions="Rules.", timestamp=None),
-        ModelResponse([ThinkingPart("hm"), TextPart("I look."), ToolCallPart(RUN.name, {"content": "print(3)"})]),
+        ModelResponse([ThinkingPart("hm"), TextPart("I look."), ToolCallPart(RUN.name, {"code": "print(3)"})]),
         ModelRequest([ToolReturnPart(RUN.name, "3", tool_call_id="1")]),
         ModelResponse([ToolCallPart(FILES.name, '{"path": "a.csv"}')]),
         ModelRequest([ToolReturnPart(FILES.name, "no such file", tool_call_id="2", outcome="failed")]),
@@ -168,12 +168,12 @@ def test_feedback_on_a_reply_is_told_in_words() -> None:
 
 def test_instructions_name_every_tool_with_what_it_needs_first() -> None:
     text = instructions(WANT)
-    assert "- cell_add_and_run(content: string, language?: string, position?: string) What" in text
+    assert "- cell_add_and_run(code: string, language?: string, position?: string) What" in text
     assert "- notebook_list() What notebook_list does." in text
     # The examples are read as they are meant.
     example = text[text.index("```action") :]
     assert called(example) == ("file_digest", {"path": "…"})
-    assert called(text) == ("cell_add_and_run", {"content": "print(6 * 7)"})
+    assert called(text) == ("cell_add_and_run", {"code": "print(6 * 7)"})
 
 
 def test_the_shape_of_an_answer_is_told_with_and_without_tools() -> None:
@@ -238,21 +238,21 @@ def test_an_action_is_read_however_a_small_model_writes_it(text: str) -> None:
         "```python\nprint(1)",
         "```\nprint(1)\n```",
         "````python\nprint(1)\n````",
-        '```python\ncell_add_and_run(content="print(1)")\n```',
-        '```action\n{"tool": "cell_add_and_run", "arguments": {"content": """print(1)"""}}\n```',
+        '```python\ncell_add_and_run(code="print(1)")\n```',
+        '```action\n{"tool": "cell_add_and_run", "arguments": {"code": """print(1)"""}}\n```',
     ],
 )
 def test_a_block_of_code_is_run(text: str) -> None:
-    assert called(text) == ("cell_add_and_run", {"content": "print(1)"})
+    assert called(text) == ("cell_add_and_run", {"code": "print(1)"})
 
 
 def test_line_ends_inside_a_text_are_kept() -> None:
-    text = '{"tool": "cell_add_and_run", "arguments": {"content": "a = 1\nprint(a)"}}'
-    assert called(text) == ("cell_add_and_run", {"content": "a = 1\nprint(a)"})
+    text = '{"tool": "cell_add_and_run", "arguments": {"code": "a = 1\nprint(a)"}}'
+    assert called(text) == ("cell_add_and_run", {"code": "a = 1\nprint(a)"})
 
 
 def test_a_block_in_another_language_says_so() -> None:
-    wanted = ("cell_add_and_run", {"content": "select 1", "language": "sql"})
+    wanted = ("cell_add_and_run", {"code": "select 1", "language": "sql"})
     assert called("```sql\nselect 1\n```") == wanted
 
 
@@ -262,7 +262,7 @@ def test_only_the_first_action_counts_and_what_follows_it_is_left_out() -> None:
     assert isinstance(first, TextPart)
     assert first.content == "First."
     assert isinstance(call, ToolCallPart)
-    assert call.args_as_dict() == {"content": "print(1)"}
+    assert call.args_as_dict() == {"code": "print(1)"}
     assert "7" not in text_of(reply)
 
 

@@ -157,13 +157,13 @@ def test_recorded_tools_have_the_operators_limits(directory: Path, monkeypatch: 
         if found is None:
             return None
         schemas = {tool["name"]: tool["inputSchema"]["properties"] for tool in found.result["tools"]}
-        return tuple(schemas[name]["timeout"]["default"] for name in ("cell_execute", "python_execute"))
+        return tuple(schemas[name]["timeout_s"]["default"] for name in ("cell_execute", "python_execute"))
 
-    assert defaults() == (30_000, 60)
+    assert defaults() == (30, 60)
     (directory / "cellwright.toml").write_text("cell_timeout_s = 120\nrun_timeout_s = 2.5\n")
-    assert defaults() == (120_000, 2.5)
+    assert defaults() == (120, 2.5)
     monkeypatch.setenv("Cellwright_Cell_Timeout_S", "7")
-    assert defaults() == (7_000, 2.5)
+    assert defaults() == (7, 2.5)
     monkeypatch.setenv("CELLWRIGHT_RUN_TIMEOUT_S", "soon")
     assert defaults() is None, "what is wrong with a setting, the daemon itself says"
 

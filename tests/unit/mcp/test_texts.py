@@ -177,7 +177,7 @@ def test_every_row_of_a_frame_with_two_levels_of_index_is_digested() -> None:
         ("`cellwright host start --name gpu-2` asks for one", "host_start(host='slurm:gpu-2') asks for one"),
         ("`cellwright host start` asks for another", "host_start asks for another"),
         ("look with `cellwright host list`", "look with host_list"),
-        ("Wait with `cellwright host wait`", "Wait with host_list(wait=60000)"),
+        ("Wait with `cellwright host wait`", "Wait with host_list(wait_s=60)"),
     ],
 )
 def test_agents_read_tools_where_people_read_verbs(verbs: str, calls: str) -> None:

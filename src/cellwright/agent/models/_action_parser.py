@@ -62,10 +62,9 @@ class Misread:
 
 @dataclass(frozen=True, slots=True)
 class CodeTool:
-    """The tool that a block of code means, and the argument that takes the code."""
+    """The tool that a block of code means."""
 
     name: str
-    argument: str
     languages: bool
 
 
@@ -76,9 +75,8 @@ def code_tool(tools: Sequence[ToolDefinition]) -> CodeTool | None:
     """The notebook's tool that runs code; where it is missing, the first that needs code and nothing else."""
     for tool in sorted(tools, key=lambda tool: tool.name != RUN_TOOL):
         schema = tool.parameters_json_schema
-        argument = "content" if tool.name == RUN_TOOL else "code"
-        if schema.get("required", []) == [argument]:
-            return CodeTool(tool.name, argument, "language" in schema.get("properties", {}))
+        if schema.get("required", []) == ["code"]:
+            return CodeTool(tool.name, "language" in schema.get("properties", {}))
     return None
 
 
@@ -160,9 +158,9 @@ def _as_code(body: str, label: str, known: Mapping[str, ToolDefinition]) -> Foun
     if coded is None or not body.strip():
         return Misread("the block of code is empty") if coded is not None and label in _PYTHON else None
     if label in _PYTHON or label == coded.name or (not label and _does_something(body)):
-        return Call(coded.name, {coded.argument: body})
+        return Call(coded.name, {"code": body})
     if label in _LANGUAGES and coded.languages:
-        return Call(coded.name, {coded.argument: body, "language": _LANGUAGES[label]})
+        return Call(coded.name, {"code": body, "language": _LANGUAGES[label]})
     return None
 
 

@@ -231,7 +231,7 @@ def settled(response: ModelResponse, want: RequestParams) -> ModelResponse:
     able = _can_answer(want)
 
     def answering(part: ToolCallPart) -> ToolCallPart:
-        arguments = {"code": part.args_as_dict().get("content"), "sentence": "{output}"}
+        arguments = {"code": part.args_as_dict().get("code"), "sentence": "{output}"}
         return replace(part, tool_name=_ANSWER, args=arguments)
 
     return replace(

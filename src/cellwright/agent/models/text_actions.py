@@ -96,7 +96,7 @@ def problem(response: ModelResponse, want: RequestParams) -> str | None:
 def written(call: ToolCallPart) -> str:
     """A call as the model would have written it."""
     arguments = call.args_as_dict()
-    code = arguments.get("content")
+    code = arguments.get("code")
     if call.tool_name == RUN_TOOL and len(arguments) == 1 and isinstance(code, str) and code.strip():
         return _fenced("python", code)
     return _fenced("action", _json({"tool": call.tool_name, "arguments": arguments}))

@@ -6,9 +6,9 @@ from cellwright.engine import Session
 from cellwright.errors import NotebookError
 from cellwright.notebook import Cell
 
-__all__ = ["LONG_MS", "cell_at", "place_for"]
+__all__ = ["LONG_S", "cell_at", "place_for"]
 
-LONG_MS = 24 * 3_600_000
+LONG_S = 24 * 3_600
 """The limit of a cell in systems that have none."""
 
 

@@ -23,7 +23,7 @@ from cellwright.mcp._arguments import Arguments, Content, SessionId
 from cellwright.mcp._replies import execution_reply
 from cellwright.mcp._waits import run_and_wait
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
-from cellwright.mcp.dialects._indices import LONG_MS, cell_at
+from cellwright.mcp.dialects._indices import LONG_S, cell_at
 from cellwright.mcp.dialects.dialect import Dialect
 from cellwright.mcp.tools.cells import (
     AddAndRun,
@@ -72,7 +72,7 @@ async def restore_notebook(call: Call, args: StartExisting) -> Reply:
     session = call.session((opened.data or {})["session_id"])
     await call.shared.planner.pause(session.id)
     await session.restart()
-    executed = await cell_execute(call, ExecuteCell(session_id=session.id, cell_id="all", timeout=LONG_MS))
+    executed = await cell_execute(call, ExecuteCell(session_id=session.id, cell_id="all", timeout_s=LONG_S))
     started = json.dumps(await _started(call.engine, session), ensure_ascii=False)
     return Reply(f"{started}\n{executed.text}", executed.images)
 
@@ -112,7 +112,7 @@ class ExecuteCode(Arguments):
 async def execute_code(call: Call, args: ExecuteCode) -> Reply:
     """Run code and add it to the notebook as a cell."""
     return await cell_add_and_run(
-        call, AddAndRun(session_id=args.session_id, content=args.code, timeout=LONG_MS)
+        call, AddAndRun(session_id=args.session_id, code=args.code, timeout_s=LONG_S)
     )
 
 
@@ -125,7 +125,7 @@ async def run_cell(call: Call, args: OfCell) -> Reply:
     """Run an existing cell again."""
     session = call.session(args.session_id)
     cell = cell_at(session, args.cell_index)
-    return await cell_execute(call, ExecuteCell(session_id=session.id, cell_id=cell.id, timeout=LONG_MS))
+    return await cell_execute(call, ExecuteCell(session_id=session.id, cell_id=cell.id, timeout_s=LONG_S))
 
 
 class EditCell(OfCell):
@@ -136,8 +136,8 @@ async def edit_cell(call: Call, args: EditCell) -> Reply:
     """Replace a code cell and run it."""
     session = call.session(args.session_id)
     cell = cell_at(session, args.cell_index)
-    await cell_update(call, UpdateCell(session_id=session.id, cell_id=cell.id, content=args.code))
-    return await cell_execute(call, ExecuteCell(session_id=session.id, cell_id=cell.id, timeout=LONG_MS))
+    await cell_update(call, UpdateCell(session_id=session.id, cell_id=cell.id, code=args.code))
+    return await cell_execute(call, ExecuteCell(session_id=session.id, cell_id=cell.id, timeout_s=LONG_S))
 
 
 class AddMarkdown(Arguments):
@@ -206,7 +206,7 @@ async def execute_scratch(call: Call, args: Scratch) -> Reply:
         async def submit() -> Sequence[Execution]:
             return [await session.execute_code(args.code, timeout_s=call.shared.pace.wait_s)]
 
-        executions = await run_and_wait(call, session.id, submit, wait_ms=None)
+        executions = await run_and_wait(call, session.id, submit, wait_s=None)
         return await execution_reply(call, session, executions, response_format="text", max_tokens=None)
     finally:
         with anyio.CancelScope(shield=True):

@@ -188,6 +188,14 @@ class OfCell(Arguments):
     cell_index: int = Index
 
 
+class WithTimeout(Arguments):
+    timeout: int = Timeout
+
+    @property
+    def timeout_s(self) -> int:
+        return self.timeout or _DEFAULT_TIMEOUT_S
+
+
 class ReadCell(OfCell):
     include_outputs: bool = True
 
@@ -294,8 +302,7 @@ async def clear_cell_output(call: Call, args: OfCell) -> Reply:
     return Reply(f"Cleared the output of cell {args.cell_index}.")
 
 
-class Execute(OfCell):
-    timeout: int = Timeout
+class Execute(WithTimeout, OfCell):
     stream: bool = False
     progress_interval: int = 5
 
@@ -305,26 +312,25 @@ async def execute_cell(call: Call, args: Execute) -> Reply:
     session = _active(call)
     cell = cell_at(session, args.cell_index)
     return await cell_execute(
-        call, ExecuteCell(session_id=session.id, cell_id=cell.id, timeout=_ms(args.timeout))
+        call, ExecuteCell(session_id=session.id, cell_id=cell.id, timeout_s=args.timeout_s)
     )
 
 
-class InsertAndExecute(Arguments):
+class InsertAndExecute(WithTimeout):
     cell_index: int = Field(ge=-1, description="From 0; -1 = end")
     cell_source: Content
-    timeout: int = Timeout
 
 
 async def insert_execute_code_cell(call: Call, args: InsertAndExecute) -> Reply:
     """Insert a code cell into the activated notebook and run it."""
     position = place_for(args.cell_index)
     wanted = AddAndRun(
-        session_id=_active(call).id, content=args.cell_source, position=position, timeout=_ms(args.timeout)
+        session_id=_active(call).id, code=args.cell_source, position=position, timeout_s=args.timeout_s
     )
     return await cell_add_and_run(call, wanted)
 
 
-class ExecuteCode(Arguments):
+class ExecuteCode(WithTimeout):
     code: Content
     timeout: int = Field(default=30, ge=0, le=3_600, description="Seconds")
     kernel_id: str | None = Field(default=None, max_length=300)
@@ -334,12 +340,8 @@ async def execute_code(call: Call, args: ExecuteCode) -> Reply:
     """Run code in the activated notebook's kernel without saving it."""
     session = call.session(args.kernel_id) if args.kernel_id else _active(call)
     return await scratch_run(
-        call, RunScratch(session_id=session.id, code=args.code, timeout=_ms(args.timeout))
+        call, RunScratch(session_id=session.id, code=args.code, timeout_s=args.timeout_s)
     )
-
-
-def _ms(seconds: int) -> int:
-    return (seconds or _DEFAULT_TIMEOUT_S) * 1_000
 
 
 def _outline(session: Session) -> str:

@@ -17,7 +17,7 @@ from cellwright.mcp._arguments import Arguments, Content
 from cellwright.mcp._replies import hint_text, rendered
 from cellwright.mcp._waits import done_with_progress, run_and_wait
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply, untimed
-from cellwright.mcp.dialects._indices import LONG_MS, cell_at
+from cellwright.mcp.dialects._indices import LONG_S, cell_at
 from cellwright.mcp.dialects.dialect import Dialect
 from cellwright.mcp.outputs import parts_of
 from cellwright.mcp.tools.notebooks import AGENTS_MODE
@@ -165,7 +165,7 @@ async def _bring_back(call: Call, session: Session, *, reopened: bool) -> None:
     elif reopened and not session.record.generation and any(cell.runs for cell in session.cells):
 
         async def run_all() -> list[Execution]:
-            return [await one.wait() for one in await session.execute_all(timeout_s=LONG_MS / 1_000)]
+            return [await one.wait() for one in await session.execute_all(timeout_s=LONG_S)]
 
         broken = [one.cell_id for one in await done_with_progress(call, run_all) if not one.ok]
         told = "Its kernel is new: the cells before ran again first"
@@ -237,9 +237,9 @@ async def _add(
         return Reply("\n".join(filter(None, [before, said])))
 
     async def submit() -> Sequence[Execution]:
-        return [await session.execute(cell.id, timeout_s=LONG_MS / 1_000) for cell in code]
+        return [await session.execute(cell.id, timeout_s=LONG_S) for cell in code]
 
-    executions = await run_and_wait(call, session.id, submit, wait_ms=None)
+    executions = await run_and_wait(call, session.id, submit, wait_s=None)
     text, images = await rendered(call, executions)
     hint = await hint_text(call, session, executions)
     return Reply("\n".join(filter(None, [before, said, text, *hint])), images)
@@ -333,9 +333,9 @@ async def execute_and_fix_jupyter_cells(call: Call, args: ExecuteAndFix) -> Repl
     session, _ = await _session(call, args.filename)
 
     async def submit() -> Sequence[Execution]:
-        return await session.execute_all(timeout_s=LONG_MS / 1_000)
+        return await session.execute_all(timeout_s=LONG_S)
 
-    executions = await run_and_wait(call, session.id, submit, wait_ms=None)
+    executions = await run_and_wait(call, session.id, submit, wait_s=None)
     running = next((execution for execution in executions if not execution.done), None)
     failed = next((execution for execution in executions if execution.done and not execution.ok), None)
     if failed is not None and failed.cell_id is not None:

@@ -30,10 +30,12 @@ _SPECIFIED = frozenset(
         "notebook_import",
         "cell_add",
         "cell_execute",
+        "cell_update",
         "cell_visualize",
     }
 )
-"""The tools of the specification that have defaults; what can be guessed of ours is not worth its tokens."""
+"""The tools of the specification, published with all defaults and by its names; of ours what can be guessed is not worth
+its tokens."""
 
 
 _RUNS = frozenset({"cell_execute", "cell_add_and_run", "scratch_run", "execution_wait"})
@@ -56,7 +58,8 @@ def _as_specified(definition: Definition) -> Definition:
         arguments = _answered_as_object(arguments)
         # Taken, though not published: the specification knows no other form.
         definition = replace(definition, keeps_back=(*definition.keeps_back, "response_format"))
-    return replace(definition, arguments=arguments, all_defaults=definition.name in _SPECIFIED)
+    specified = definition.name in _SPECIFIED
+    return replace(definition, arguments=arguments, all_defaults=specified, former_names=specified)
 
 
 def _answered_as_object(arguments: type[Arguments]) -> type[Arguments]:

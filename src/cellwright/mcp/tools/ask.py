@@ -19,7 +19,7 @@ from cellwright.errors import (
     UnknownExecution,
     UnknownSession,
 )
-from cellwright.mcp._arguments import Arguments, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp._arguments import Arguments, ResponseFormat, SessionId, WaitS
 from cellwright.mcp._waits import wait_for_agent
 from cellwright.mcp.calls import Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import MAX_PICTURES, clean, parts_of, picture_content, read_address
@@ -48,7 +48,7 @@ class Ask(Arguments):
     session_id: SessionId = None
     conversation: str | None = Field(default=None, max_length=_MAX_ID, description="Goes on with it")
     run_id: str | None = Field(default=None, max_length=_MAX_ID, description="Wait for this one, start none")
-    wait: WaitMs = None
+    wait_s: WaitS = None
     verify: bool = True
     about: Literal["conversations", "conversation", "trace", "forget"] | None = None
     """Not to ask, but to tell of what was asked: a conversation, or with ``run_id`` a trace."""
@@ -75,7 +75,7 @@ async def ask(call: Call, args: Ask) -> Reply:
     if args.cancel:
         await run.cancel()
     else:
-        await wait_for_agent(call, run, wait_ms=args.wait, stream=args.stream, since=args.since)
+        await wait_for_agent(call, run, wait_s=args.wait_s, stream=args.stream, since=args.since)
     return await _reply(call, run, args)
 
 

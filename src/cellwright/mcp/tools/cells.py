@@ -13,12 +13,13 @@ from cellwright.mcp._advice import advice
 from cellwright.mcp._arguments import (
     Arguments,
     CellId,
-    Content,
+    Code,
     MaxTokens,
     ResponseFormat,
     SessionId,
     TimeLimits,
-    WaitMs,
+    TimeoutS,
+    WaitS,
 )
 from cellwright.mcp._replies import execution_reply
 from cellwright.mcp._waits import run_and_wait
@@ -28,9 +29,6 @@ from cellwright.notebook.languages import canonical_language, cell_metadata, lan
 
 __all__ = ["CELL_TOOLS"]
 
-_MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
-
-
 CellLanguage: TypeAlias = Annotated[
     str | None,
     Field(default=None, max_length=100, description="sql: over frames by name"),
@@ -39,7 +37,7 @@ CellLanguage: TypeAlias = Annotated[
 
 class AddCell(Arguments):
     session_id: SessionId = None
-    content: Content
+    code: Code
     type: Literal["code", "markdown"] = "code"
     position: int | None = Field(default=None, description="From 0; default: end")
     language: CellLanguage = None
@@ -51,9 +49,9 @@ class AddCell(Arguments):
 async def cell_add(call: Call, args: AddCell) -> Reply:
     """Write a cell without running it: Markdown such as a heading, or code."""
     session = call.session(args.session_id)
-    call.client.wrote(args.content)
+    call.client.wrote(args.code)
     metadata = _about_cell(session, args.language, args.filename)
-    cell = await session.add_cell(args.content, args.type, position=args.position, metadata=metadata)
+    cell = await session.add_cell(args.code, args.type, position=args.position, metadata=metadata)
     place = session.document.index(cell.id)
     return data_reply(
         {"session_id": session.id, "cell_id": cell.id, "position": place, "version": cell.version}, call
@@ -78,19 +76,15 @@ def _about_cell(session: Session, language: str | None, filename: str | None = N
 
 
 class RunArguments(Arguments):
-    timeout: int | None = Field(default=None, gt=0, le=_MAX_TIMEOUT_MS, description="ms for the cell")
-    wait: WaitMs = None
+    timeout_s: TimeoutS = None
+    """None, where the caller names none, is the setting ``cell_timeout_s``."""
+    wait_s: WaitS = None
     response_format: ResponseFormat = "text"
     max_tokens: MaxTokens = None
 
     @classmethod
     def operators_defaults(cls, limits: TimeLimits) -> Mapping[str, Any]:
-        return {"timeout": round(limits.cell_s * 1_000)}
-
-    @property
-    def timeout_s(self) -> float | None:
-        """The same in seconds; None, where the caller named none, is the setting ``cell_timeout_s``."""
-        return self.timeout / 1_000 if self.timeout is not None else None
+        return {"timeout_s": limits.cell_s}
 
 
 OnErrorArgument: TypeAlias = Annotated[
@@ -114,7 +108,7 @@ async def cell_execute(call: Call, args: ExecuteCell) -> Reply:
             return await session.execute_all(timeout_s=timeout_s, on_error=on_error)
         return [await session.execute(args.cell_id, timeout_s=timeout_s, on_error=on_error)]
 
-    executions = await run_and_wait(call, session.id, submit, wait_ms=args.wait)
+    executions = await run_and_wait(call, session.id, submit, wait_s=args.wait_s)
     if not executions:
         nothing = {
             "session_id": session.id,
@@ -129,30 +123,30 @@ async def cell_execute(call: Call, args: ExecuteCell) -> Reply:
 
 class AddAndRun(RunArguments):
     session_id: SessionId = None
-    content: Content
+    code: Code
     position: int | None = Field(default=None, description="From 0; default: end")
     on_error: OnError = "keep"
     language: CellLanguage = None
 
 
 async def cell_add_and_run(call: Call, args: AddAndRun) -> Reply:
-    """Run code (Python, SQL, ...) in a new cell of the notebook: load data, compute, plot. Returns output and images; past wait
-    (55 s) it returns the execution id while the cell runs on."""
+    """Run code (Python, SQL, ...) in a new cell of the notebook: load data, compute, plot. Returns output and images; past 55 s
+    it returns the execution id while the cell runs on."""
     session = call.session(args.session_id)
-    call.client.wrote(args.content)
+    call.client.wrote(args.code)
     metadata = _about_cell(session, args.language)
-    cell = await session.add_cell(args.content, position=args.position, metadata=metadata)
+    cell = await session.add_cell(args.code, position=args.position, metadata=metadata)
 
     async def submit() -> Sequence[Execution]:
         return [await session.execute(cell.id, timeout_s=args.timeout_s, on_error=args.on_error)]
 
-    executions = await run_and_wait(call, session.id, submit, wait_ms=args.wait)
+    executions = await run_and_wait(call, session.id, submit, wait_s=args.wait_s)
     return await _run_reply(call, session, executions, args)
 
 
 class RunScratch(RunArguments):
     session_id: SessionId = None
-    code: Content
+    code: Code
     language: CellLanguage = None
 
 
@@ -164,7 +158,7 @@ async def scratch_run(call: Call, args: RunScratch) -> Reply:
     async def submit() -> Sequence[Execution]:
         return [await session.execute_code(args.code, language=args.language, timeout_s=args.timeout_s)]
 
-    executions = await run_and_wait(call, session.id, submit, wait_ms=args.wait)
+    executions = await run_and_wait(call, session.id, submit, wait_s=args.wait_s)
     return await _run_reply(call, session, executions, args)
 
 
@@ -178,7 +172,7 @@ async def _run_reply(
 ) -> Reply:
     for run in executions:
         if run.state in ("error", "timeout"):
-            said = advice(run.record.source, run.state, run.error or {}, timeout_ms=args.timeout)
+            said = advice(run.record.source, run.state, run.error or {}, timeout_s=args.timeout_s)
             call.notes.extend(filter(None, map(call.shared.names.say, said)))
     return await execution_reply(
         call,
@@ -193,15 +187,15 @@ async def _run_reply(
 class UpdateCell(Arguments):
     session_id: SessionId = None
     cell_id: CellId
-    content: Content
+    code: Code
     version: int | None = Field(default=None, description="Refuse if the cell is no longer at this version")
 
 
 async def cell_update(call: Call, args: UpdateCell) -> Reply:
     """Change the code of an existing cell. Outputs stay until it runs again."""
     session = call.session(args.session_id)
-    call.client.wrote(args.content)
-    cell = await session.edit_cell(args.cell_id, args.content, expected_version=args.version)
+    call.client.wrote(args.code)
+    cell = await session.edit_cell(args.cell_id, args.code, expected_version=args.version)
     return data_reply({"session_id": session.id, "cell_id": cell.id, "version": cell.version}, call)
 
 

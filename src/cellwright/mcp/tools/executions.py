@@ -9,7 +9,7 @@ from pydantic import Field
 
 from cellwright.engine import Execution, Session
 from cellwright.engine.lineage import steps, to_replay
-from cellwright.mcp._arguments import Arguments, ExecutionId, MaxTokens, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp._arguments import Arguments, ExecutionId, MaxTokens, ResponseFormat, SessionId, WaitS
 from cellwright.mcp._elicitation import read_round, take_answer
 from cellwright.mcp._replies import execution_reply
 from cellwright.mcp._waits import wait_for
@@ -22,7 +22,7 @@ __all__ = ["EXECUTION_TOOLS", "ROUND"]
 
 class WaitForExecution(Arguments):
     execution_id: ExecutionId
-    wait: WaitMs = None
+    wait_s: WaitS = None
     response_format: ResponseFormat = "text"
     max_tokens: MaxTokens = None
 
@@ -31,13 +31,13 @@ async def execution_wait(call: Call, args: WaitForExecution) -> Reply:
     """Wait for one running execution until it is done, and read its output so far."""
     execution = call.engine.execution(args.execution_id)
     session = call.session(execution.session_id, reads=True)
-    await wait_for(call, [execution], wait_ms=args.wait)
+    await wait_for(call, [execution], wait_s=args.wait_s)
     return await _told(call, session, execution, args.response_format, args.max_tokens)
 
 
 class GoOn(Arguments):
     round: str
-    wait: WaitMs = None
+    wait_s: WaitS = None
     response_format: ResponseFormat = "text"
     max_tokens: MaxTokens = None
 
@@ -48,7 +48,7 @@ async def _go_on(call: Call, args: GoOn) -> Reply:
     executions = [call.engine.execution(execution_id) for execution_id in before.executions]
     session = call.session(executions[0].session_id)
     await take_answer(session, before.question, call.caller.answers)
-    await wait_for(call, executions, wait_ms=args.wait)
+    await wait_for(call, executions, wait_s=args.wait_s)
     return await execution_reply(
         call, session, executions, response_format=args.response_format, max_tokens=args.max_tokens
     )

@@ -16,7 +16,7 @@ from cellwright.engine.host_actions import (
 )
 from cellwright.engine.providers import HostInfo, ShapeRequest
 from cellwright.hosts.protocol import GpuUse
-from cellwright.mcp._arguments import Arguments, WaitMs
+from cellwright.mcp._arguments import Arguments, WaitS
 from cellwright.mcp._tool_names import in_calls
 from cellwright.mcp._waits import done_with_progress
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
@@ -35,15 +35,15 @@ _SHAPE = WithJsonSchema(
 
 class ListHosts(Arguments):
     host: HostArgument = None
-    wait: WaitMs = None
+    wait_s: WaitS = None
 
 
 async def host_list(call: Call, args: ListHosts) -> Reply:
     """List hosts for kernels with state, load, capacity and tier."""
     hosts, host = call.engine.hosts, args.host
-    if args.wait:
+    if args.wait_s:
         host = meant_host(hosts, host)
-        await _wait(call, host, args.wait)
+        await _wait(call, host, args.wait_s)
     found = await find_hosts(hosts, host)
     default = str(call.engine.hosts.wanted(None))
     return data_reply({"default": default, "hosts": [about_host(one) for one in found]}, call)
@@ -52,14 +52,14 @@ async def host_list(call: Call, args: ListHosts) -> Reply:
 class StartHost(Arguments):
     host: HostArgument = None
     shape: Annotated[ShapeRequest | None, _SHAPE] = None
-    wait: WaitMs = None
+    wait_s: WaitS = None
 
 
 async def host_start(call: Call, args: StartHost) -> Reply:
     """Start a SLURM job for kernels on a cluster, e.g. slurm:gpu. notebook_create asks for one by itself."""
     info = await start_host(call.engine, args.host, args.shape or ShapeRequest())
-    if args.wait != 0:
-        await _wait(call, info.name, args.wait)
+    if args.wait_s != 0:
+        await _wait(call, info.name, args.wait_s)
         info = (await find_hosts(call.engine.hosts, info.name))[0]
     return data_reply(about_host(info), call)
 
@@ -75,9 +75,9 @@ async def host_stop(call: Call, args: StopHost) -> Reply:
     return data_reply(about_host(stopped.info) | ended, call)
 
 
-async def _wait(call: Call, host: str, wait_ms: int | None) -> None:
+async def _wait(call: Call, host: str, wait_s: float | None) -> None:
     """Wait until a host is ready or has ended, telling where it stands; no longer than the client does."""
-    wait_s = call.shared.pace.wait_s if wait_ms is None else wait_ms / 1_000
+    wait_s = call.shared.pace.wait_s if wait_s is None else wait_s
     told = [""]
 
     async def wait() -> None:
@@ -125,7 +125,7 @@ def _about_gpu(gpu: GpuUse) -> dict[str, Any]:
 
 
 HOST_TOOLS = (
-    Definition(host_list, ListHosts, READS, keeps_back=("host", "wait")),
-    Definition(host_start, StartHost, CHANGES, keeps_back=("wait",)),
+    Definition(host_list, ListHosts, READS, keeps_back=("host", "wait_s")),
+    Definition(host_start, StartHost, CHANGES, keeps_back=("wait_s",)),
     Definition(host_stop, StopHost, DESTROYS),
 )

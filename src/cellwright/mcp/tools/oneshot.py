@@ -20,7 +20,8 @@ from cellwright.errors import FileRefused
 from cellwright.mcp._arguments import (
     MAX_CONTENT,
     Arguments,
-    Content,
+    Code,
+    Formerly,
     MaxTokens,
     ResponseFormat,
     SessionId,
@@ -50,7 +51,7 @@ _KEPT_BACK = ("argv", "stream", "response_format", "max_tokens")
 
 
 class Execute(Arguments):
-    code: Content
+    code: Code
     packages: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(default=[], max_length=50)
     working_dir: str | None = Field(
         default=None,
@@ -58,7 +59,7 @@ class Execute(Arguments):
         max_length=1_000,
         description="In the data directory, lasts; default: fresh",
     )
-    timeout: float | None = Field(default=None, gt=0, description="s")
+    timeout_s: Annotated[float | None, Field(default=None, gt=0), Formerly("timeout")] = None
     argv: list[str] = Field(default=[], max_length=1_000)
     stream: bool = False
     """Whether progress is told as what the script puts out, each piece as JSON."""
@@ -67,7 +68,7 @@ class Execute(Arguments):
 
     @classmethod
     def operators_defaults(cls, limits: TimeLimits) -> Mapping[str, Any]:
-        return {"timeout": limits.script_s}
+        return {"timeout_s": limits.script_s}
 
 
 class ExecuteNode(Execute):
@@ -94,7 +95,7 @@ async def _execute(call: Call, args: Execute, language: str) -> Reply:
         language=language,
         packages=args.packages,
         working_dir=args.working_dir,
-        timeout_s=args.timeout,
+        timeout_s=args.timeout_s,
         argv=args.argv,
         directory=call.root,
         on_output=follower.hear,

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from cellwright.engine import Execution, Session
 from cellwright.errors import CellwrightError, UnknownExecution
-from cellwright.mcp._arguments import Arguments, Content, MaxTokens, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp._arguments import Arguments, Content, MaxTokens, ResponseFormat, SessionId, WaitS
 from cellwright.mcp._replies import DEFAULT_TOKENS, execution_reply, executions_json
 from cellwright.mcp._waits import wait_for_plan
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
@@ -79,19 +79,18 @@ async def _new_notebook(call: Call, problem: str, language: str) -> Session:
 
 class PlanStep(Arguments):
     session_id: SessionId = None
-    wait: int | None = Field(default=None, ge=0, le=280_000)
+    wait_s: WaitS = None
     response_format: ResponseFormat = "text"
     max_tokens: MaxTokens = None
 
 
 class RunPlan(PlanStep):
-    wait: WaitMs = None
     run_id: str | None = Field(default=None, max_length=_MAX_ID, description="Wait for this one, start none")
 
 
 async def plan_run(call: Call, args: RunPlan) -> Reply:
     """Carry out a plan: each TODO's cell in turn, with checks and repairs, until all are done, one needs code or it stops with a
-    report. Past wait (55 s) it returns the run id."""
+    report. Past 55 s it returns the run id."""
     session = call.session(args.session_id)
     if args.run_id is not None:
         run = call.shared.planner.run_of(session)
@@ -143,7 +142,7 @@ async def _driven(
 
 async def _followed(call: Call, session: Session, run: PlanRun | None, args: PlanStep) -> Reply:
     if run is not None:
-        await wait_for_plan(call, run, wait_ms=args.wait)
+        await wait_for_plan(call, run, wait_s=args.wait_s)
     run_id = run.id if run is not None else None
     return await plan_reply(call, session, run_id, form=args.response_format, max_tokens=args.max_tokens)
 

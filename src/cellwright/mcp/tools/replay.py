@@ -10,7 +10,15 @@ from pydantic import Field
 
 from cellwright.engine import Redone, Replay, Session
 from cellwright.errors import UnknownExecution
-from cellwright.mcp._arguments import AS_IN_CREATE, Arguments, MaxTokens, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp._arguments import (
+    AS_IN_CREATE,
+    Arguments,
+    MaxTokens,
+    ResponseFormat,
+    SessionId,
+    TimeoutS,
+    WaitS,
+)
 from cellwright.mcp._replies import DEFAULT_TOKENS
 from cellwright.mcp._waits import wait_for_replay
 from cellwright.mcp.calls import Call, Definition, Reply, data_reply
@@ -21,7 +29,6 @@ from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
 __all__ = ["REPLAY_TOOLS", "replay_json", "replay_text"]
 
 _MAX_ID = 300
-_MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
 _MOST_STEPS = 100
 _MOST_DIFFERENCES = 50
 _Told: TypeAlias = list[tuple[Redone, Difference, str]]
@@ -32,30 +39,27 @@ class ReplayNotebook(Arguments):
     upto: str | None = Field(
         default=None, max_length=_MAX_ID, description="End with this cell or execution id"
     )
-    timeout: int | None = Field(
-        default=None, gt=0, le=_MAX_TIMEOUT_MS, description="ms for each step; default: as it had"
-    )
+    timeout_s: Annotated[TimeoutS, Field(description="For each step; default: as it had")] = None
     replay_id: str | None = Field(
         default=None, max_length=_MAX_ID, description="Wait for this one, start none"
     )
     host: Annotated[str | None, AS_IN_CREATE] = None
-    wait: WaitMs = None
+    wait_s: WaitS = None
     response_format: ResponseFormat = "text"
     max_tokens: MaxTokens = None
 
 
 async def notebook_replay(call: Call, args: ReplayNotebook) -> Reply:
     """Get lost variables back after a kernel died: run again, in a new kernel and in order, all that had run, and compare the
-    outputs. Past wait (55 s) it returns the replay id."""
+    outputs. Past 55 s it returns the replay id."""
     session = call.session(args.session_id)
     if args.replay_id is not None:
         replay = _found(session, args.replay_id)
     else:
-        timeout_s = args.timeout / 1_000 if args.timeout is not None else None
         # Shielded: a call that is cancelled while the kernel starts must know what to stop.
         with anyio.CancelScope(shield=True):
-            replay = await session.start_replay(upto=args.upto, timeout_s=timeout_s, host=args.host)
-    await wait_for_replay(call, replay, wait_ms=args.wait)
+            replay = await session.start_replay(upto=args.upto, timeout_s=args.timeout_s, host=args.host)
+    await wait_for_replay(call, replay, wait_s=args.wait_s)
     if replay.done:
         # The reply says what is there again: no later one need say that the kernel was replaced.
         call.client.generations[session.id] = session.generation

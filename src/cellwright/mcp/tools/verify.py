@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from cellwright.mcp._arguments import Arguments, ResponseFormat, SessionId
+from cellwright.mcp._arguments import Arguments, ResponseFormat, SessionId, TimeoutS, WaitS
 from cellwright.mcp._waits import wait_for_verification
 from cellwright.mcp.calls import CHANGES, Call, Definition, Reply, data_reply
 from cellwright.verification import Verification, Volatile, certificate_state, parse_mask
@@ -16,19 +16,16 @@ __all__ = ["VERIFICATION_TOOLS"]
 
 _MOST_MASKS = 20
 _MAX_MASK = 300
-_MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
-_MAX_WAIT_MS = 280_000
 # So long may the end of one wait for whoever asked and had to go; then files may have changed.
 _KEPT_S = 600.0
 
 
 class VerifyNotebook(Arguments):
     session_id: SessionId = None
-    # As other tools have it, without the words: every one of them costs every conversation.
-    wait: int | None = Field(default=None, ge=0, le=_MAX_WAIT_MS)
+    wait_s: WaitS = None
     mask: list[Annotated[str, Field(max_length=_MAX_MASK)]] = Field(default=[], max_length=_MOST_MASKS)
     tolerance: float | None = Field(default=None, ge=0, lt=1)
-    timeout: int | None = Field(default=None, gt=0, le=_MAX_TIMEOUT_MS)
+    timeout_s: TimeoutS = None
     response_format: ResponseFormat = "text"
     cancel: bool = False
 
@@ -43,11 +40,10 @@ async def plan_verify(call: Call, args: VerifyNotebook) -> Reply:
             await verification.cancel()
     elif verification is None or (verification.done and _is_told(verification, session.document)):
         rules = Volatile(mask=tuple(map(parse_mask, args.mask)), tolerance=args.tolerance)
-        timeout_s = args.timeout / 1_000 if args.timeout is not None else None
-        verification = await verifier.start(session, rules=rules, timeout_s=timeout_s)
+        verification = await verifier.start(session, rules=rules, timeout_s=args.timeout_s)
     if verification is None:
         return Reply(f"session {session.id} | nothing is being verified")
-    await wait_for_verification(call, verification, wait_ms=args.wait)
+    await wait_for_verification(call, verification, wait_s=args.wait_s)
     if verification.done:
         verification.told = True
     if args.response_format == "json":
@@ -67,6 +63,6 @@ VERIFICATION_TOOLS = (
         VerifyNotebook,
         CHANGES,
         asks_for=("session_id",),
-        keeps_back=("mask", "tolerance", "timeout", "response_format", "cancel"),
+        keeps_back=("mask", "tolerance", "timeout_s", "response_format", "cancel"),
     ),
 )
