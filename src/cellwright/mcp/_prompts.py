@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mcp.server.mcpserver.prompts import Prompt
 
 from cellwright.errors import CellwrightError
+from cellwright.mcp._looks import icon_of
 from cellwright.mcp.calls import Shared, find_session
 from cellwright.mcp.context import context_of
 from cellwright.plans.reports import plan_in
@@ -113,7 +114,7 @@ def prompts(shared: Shared) -> list[Prompt]:
         proof = _VERIFY if shared.names.name("plan_verify") else shared.names.say(_RESTART)
         return _NEW.format(problem=problem, proof=proof)
 
-    new = Prompt.from_function(new_notebook, description="Solve a problem in a new notebook, step by step")
+    new = _prompt(new_notebook, "new_notebook", "Solve a problem in a new notebook, step by step")
     return [new, *(_of_a_session(shared, name, about) for name, about in _OF_A_SESSION.items())]
 
 
@@ -154,4 +155,11 @@ def _of_a_session(shared: Shared, name: str, about: _OfASession) -> Prompt:
         told = about.planned if has_plan else about.plain
         return "\n".join([shared.names.say(told), "", *lines])
 
-    return Prompt.from_function(render, name=name, description=about.description)
+    return _prompt(render, name, about.description)
+
+
+def _prompt(render: Callable[..., Awaitable[str]], name: str, description: str) -> Prompt:
+    title = name.replace("_", " ").capitalize()
+    return Prompt.from_function(
+        render, name=name, title=title, description=description, icons=[icon_of(name)]
+    )

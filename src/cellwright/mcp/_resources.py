@@ -14,7 +14,7 @@ from typing import Any, Literal
 import anyio
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
-from mcp.types import Resource, ResourceTemplate
+from mcp.types import Annotations, Resource, ResourceLink, ResourceTemplate
 
 from cellwright import formats
 from cellwright.engine import Engine, Execution, Session
@@ -27,7 +27,9 @@ from cellwright.errors import (
     UnknownExecution,
     UnknownSession,
 )
+from cellwright.mcp._looks import icon_of
 from cellwright.mcp._tool_names import ToolNames
+from cellwright.mcp.calls import untimed
 from cellwright.mcp.context import Knowledge, context_of
 from cellwright.mcp.outputs import (
     DATA,
@@ -48,7 +50,7 @@ from cellwright.text_budget import cut_tail
 from cellwright.tools.data_directory import DataDirectory, relative
 from cellwright.tools.web.fetch_log import FetchLog
 
-__all__ = ["MAX_DATA_BYTES", "Resources"]
+__all__ = ["MAX_DATA_BYTES", "Resources", "data_link"]
 _MOST_LISTED = 1_000
 
 _HISTORY = 200
@@ -88,7 +90,9 @@ class Resources:
         of_sessions = [
             ResourceTemplate(
                 uri_template=f"notebook://session/{{session_id}}/{path}",
-                name=path.partition("/")[0],
+                name=(name := path.partition("/")[0]),
+                title=f"{name.capitalize()} of a session",
+                icons=[icon_of(name)],
                 description=description,
                 mime_type=_JSON if path in {*_VIEWS, "network"} else None,
             )
@@ -102,12 +106,21 @@ class Resources:
 
     def _of_sessions(self) -> list[Resource]:
         fetched = "Requests to the web for no session, each with its verdict"
-        found = [Resource(uri=NETWORK_URI, name="network", description=fetched, mime_type=_JSON)]
+        found = [
+            Resource(
+                uri=NETWORK_URI,
+                name="network",
+                title="Requests to the web",
+                description=fetched,
+                mime_type=_JSON,
+            )
+        ]
         for session in reversed(self._engine.sessions()):
             found += [
                 Resource(
                     uri=session_uri(session.id, view),
                     name=f"{session.name} {view}",
+                    title=f"{untimed(session.name)}: {view}",
                     description=description,
                     mime_type=_JSON,
                 )
@@ -319,7 +332,11 @@ _MIMES = {
 }
 
 DATA_TEMPLATE = ResourceTemplate(
-    uri_template=f"{DATA}{{+path}}", name="data", description="A file of the data directory"
+    uri_template=f"{DATA}{{+path}}",
+    name="data",
+    title="Data file",
+    description="A file of the data directory",
+    icons=[icon_of("data")],
 )
 
 
@@ -367,6 +384,19 @@ def data_read(shelf: DataDirectory, path: str) -> ReadResourceContents:
         return ReadResourceContents(content.decode(), "text/plain" if mime == _BINARY else mime)
     except UnicodeDecodeError:
         return ReadResourceContents(content, mime)
+
+
+def data_link(path: str, size: int | None) -> ResourceLink:
+    """A file of the data directory for a person to open; models read of it in the text beside it."""
+    name = shown_path(path.rpartition("/")[2])
+    return ResourceLink(
+        name=name,
+        title=name,
+        uri=data_uri(path),
+        mime_type=mime_of(path),
+        size=size,
+        annotations=Annotations(audience=["user"]),
+    )
 
 
 def mime_of(path: str) -> str:

@@ -34,6 +34,7 @@ from mcp.types import (
     ImageContent,
     InputRequiredResult,
     LoggingLevel,
+    ResourceLink,
     TextContent,
     ToolAnnotations,
 )
@@ -65,6 +66,7 @@ from cellwright.mcp._arguments import (
     unit_note,
 )
 from cellwright.mcp._elicitation import OUR_STATE, InputNeeded, approvals_of, asked_by_call, take_approvals
+from cellwright.mcp._looks import icon_of, server_icon, title_of
 from cellwright.mcp._tool_names import ToolNames
 from cellwright.mcp.clients import Client, Clients, Pace
 from cellwright.mcp.context import Knowledge, handback_note
@@ -232,6 +234,8 @@ class Reply:
 
     text: str
     images: tuple[ImageContent, ...] = ()
+    links: tuple[ResourceLink, ...] = ()
+    """Files that the text names too, for the client's person: a model is to read the text alone."""
     data: dict[str, Any] | None = None
 
 
@@ -340,7 +344,10 @@ class ToolServer(MCPServer[Clients]):
     def __init__(self, go_on: ServerTool, **options: Any) -> None:
         """``go_on`` is the tool that goes on with a call that was answered with a question."""
         self._go_on = go_on
-        super().__init__("cellwright", title="Cellwright", version=cellwright.__version__, **options)
+        icons = [server_icon()]
+        super().__init__(
+            "cellwright", title="Cellwright", version=cellwright.__version__, icons=icons, **options
+        )
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Clients, Any] | None = None
@@ -374,7 +381,8 @@ def as_tool(definition: Definition, shared: Shared) -> ServerTool:
     return ServerTool(
         fn=definition.run,
         name=definition.name,
-        title=None,
+        title=title_of(definition.name),
+        icons=[icon_of(definition.name)],
         description=definition.description,
         parameters=schema,
         fn_metadata=FuncMetadata(arg_model=ArgModelBase),
@@ -451,7 +459,7 @@ class ServerTool(Tool):
         finally:
             for end in call.endings:
                 end()
-        return _result(reply, call.notes, self.shared.engine.banner)
+        return _result(reply, call.notes, self.shared.engine.banner, links=caller.knows_links)
 
     async def _run_beside(self, call: Call, args: Arguments) -> Reply:
         """Run the tool; where a person has the session, ask whether it may be changed all the same."""
@@ -467,7 +475,7 @@ class ServerTool(Tool):
             return await self.definition.run(call, args)
 
 
-def _result(reply: Reply, notes: list[str], banner: str | None) -> CallToolResult:
+def _result(reply: Reply, notes: list[str], banner: str | None, *, links: bool) -> CallToolResult:
     """A reply as the SDK sends it. What is said before a text is a block of its own: the text may be a file's."""
     data, text = reply.data, reply.text
     if data is not None and banner is not None:
@@ -477,7 +485,7 @@ def _result(reply: Reply, notes: list[str], banner: str | None) -> CallToolResul
     if data is None and banner is not None:
         before.insert(0, banner)
     content: list[ContentBlock] = [TextContent(text="\n".join(before))] if before else []
-    content += [TextContent(text=text), *reply.images]
+    content += [TextContent(text=text), *reply.images, *(reply.links if links else ())]
     return CallToolResult(content=content, structured_content=data)
 
 
@@ -485,6 +493,8 @@ def _result(reply: Reply, notes: list[str], banner: str | None) -> CallToolResul
 # taken back.
 
 _MAX_PROGRAM = 60
+
+_FIRST_WITH_LINKS = "2025-06-18"
 
 _PASSWORDS = "cellwright/passwords"
 
@@ -498,6 +508,8 @@ class Caller:
     """Whether its person can be asked something: by a request during its call, or by an answer to it."""
     asks_passwords = False
     """Whether it does so where nobody else sees the answer."""
+    knows_links = False
+    """Whether its protocol has links to resources in replies."""
     answers: Mapping[str, Any] = MappingProxyType({})
     """What its person answered, where the call goes on after that."""
     approvals: tuple[str, ...] = ()
@@ -539,6 +551,7 @@ class RequestCaller(Caller):
         about = session.client_params
         super().__init__(about.client_info.name[:_MAX_PROGRAM] if about is not None else None, session)
         self._context = context
+        self.knows_links = context.request_context.protocol_version >= _FIRST_WITH_LINKS
         self.wants_log = LOG_LEVEL_META_KEY in (context.request_context.meta or {})
         able = context.client_capabilities
         form = able.elicitation if able is not None else None

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from mcp import Client
@@ -53,8 +54,9 @@ ISSUED = {
 
 
 def tokens(tools: Sequence[Tool]) -> float:
-    """What definitions cost, as they are sent."""
-    sent = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in tools]
+    """What definitions cost a model: it reads neither titles nor icons."""
+    unread = {"title", "icons"}
+    sent = [tool.model_dump(by_alias=True, exclude_none=True, mode="json", exclude=unread) for tool in tools]
     return len(json.dumps(sent, ensure_ascii=False, separators=(",", ":"))) / 4
 
 
@@ -115,6 +117,20 @@ async def test_every_tool_is_described_and_hinted_and_none_declares_an_output_sc
         assert tool.annotations is not None
         assert tool.annotations.read_only_hint is not None, tool.name
         assert tool.output_schema is None, tool.name
+
+
+async def test_tools_prompts_and_templates_have_a_title_of_their_own_and_an_icon(client: Client) -> None:
+    for listed in (
+        (await client.list_tools()).tools,
+        (await client.list_prompts()).prompts,
+        (await client.list_resource_templates()).resource_templates,
+    ):
+        titles = [one.title for one in listed]
+        assert all(titles)
+        assert len(titles) == len(set(titles))
+        for one in listed:
+            assert one.icons, one.name
+            assert unquote(one.icons[0].src).startswith("data:image/svg+xml,<svg xmlns=")
 
 
 async def test_reading_is_marked_as_reading_and_losing_as_destructive(client: Client) -> None:

@@ -7,7 +7,7 @@ import json
 import anyio
 import pytest
 from mcp import Client
-from mcp.types import ImageContent, TextContent
+from mcp.types import ImageContent, ResourceLink, TextContent, TextResourceContents
 
 from cellwright import Engine
 from tests.kernel.mcp.conftest import Connect
@@ -27,13 +27,21 @@ async def test_a_run_is_told_in_words_with_its_charts_as_pictures(client: Client
     result = await client.call_tool("python_execute", {"code": "print('hi')" + CHARTED})
     assert not result.is_error
     assert result.structured_content is None
-    text, *pictures = result.content
+    text, picture, *links = result.content
     assert isinstance(text, TextContent)
     assert text.text.startswith("success: true · returnCode: 0 · executionTime: ")
     assert "stdout:\nhi\n" in text.text
     assert "/sales.csv (csv, " in text.text
     assert "visualization sales: " in text.text
-    assert [type(picture) for picture in pictures] == [ImageContent]
+    assert isinstance(picture, ImageContent)
+    for link in links:
+        assert isinstance(link, ResourceLink)
+        assert link.annotations is not None
+        assert link.annotations.audience == ["user"]
+        held = (await client.read_resource(link.uri)).contents[0]
+        assert isinstance(held, TextResourceContents)
+        assert len(held.text) == link.size
+    assert [link.name for link in links] == ["sales.csv", "visualization_manifest.json"]
 
 
 async def test_a_failing_script_is_a_result_and_no_error(client: Client) -> None:

@@ -14,6 +14,7 @@ from cellwright.mcp._arguments import (
     Arguments,
     CellId,
     Code,
+    Content,
     MaxTokens,
     ResponseFormat,
     SessionId,
@@ -146,7 +147,7 @@ async def cell_add_and_run(call: Call, args: AddAndRun) -> Reply:
 
 class RunScratch(RunArguments):
     session_id: SessionId = None
-    code: Code
+    code: Content
     language: CellLanguage = None
 
 

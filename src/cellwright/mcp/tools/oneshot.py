@@ -11,7 +11,7 @@ from itertools import count
 from typing import Annotated, Any, Literal, TypeAlias
 
 import anyio
-from mcp.types import ImageContent, ToolAnnotations
+from mcp.types import ImageContent, ResourceLink, ToolAnnotations
 from pydantic import Field
 
 from cellwright.engine import Session
@@ -20,13 +20,14 @@ from cellwright.errors import FileRefused
 from cellwright.mcp._arguments import (
     MAX_CONTENT,
     Arguments,
-    Code,
+    Content,
     Formerly,
     MaxTokens,
     ResponseFormat,
     SessionId,
     TimeLimits,
 )
+from cellwright.mcp._resources import data_link
 from cellwright.mcp._waits import done_with_progress
 from cellwright.mcp.calls import READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import MAX_PICTURES, picture_content, size
@@ -43,6 +44,8 @@ _DEFAULT_TOKENS = 2_000
 
 _FILES_IN_TEXT = 20
 
+_MOST_LINKS = 5
+
 _LAST_LINE = 200
 
 RUNS_CODE = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
@@ -51,7 +54,7 @@ _KEPT_BACK = ("argv", "stream", "response_format", "max_tokens")
 
 
 class Execute(Arguments):
-    code: Code
+    code: Content
     packages: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(default=[], max_length=50)
     working_dir: str | None = Field(
         default=None,
@@ -106,7 +109,8 @@ async def _execute(call: Call, args: Execute, language: str) -> Reply:
     if args.response_format == "json":
         return data_reply(result_json(result), call)
     texts = await _bounded(call, result, args.max_tokens or _DEFAULT_TOKENS)
-    return Reply(_result_text(result, texts), await _pictures(call, result))
+    links = tuple(data_link(file.path, file.size) for file in result.files[:_MOST_LINKS])
+    return Reply(_result_text(result, texts), await _pictures(call, result), links=links)
 
 
 class _Follower:
@@ -430,7 +434,10 @@ async def web_fetch(call: Call, args: WebFetch) -> Reply:
         call.data_changed(fetched.saved)
     if args.response_format == "json":
         return data_reply(_as_data(fetched, characters), call)
-    return Reply(_as_text(fetched, characters, args.session_id))
+    links: tuple[ResourceLink, ...] = ()
+    if fetched.type == "file" and fetched.saved is not None and fetched.saved_in == "data":
+        links = (data_link(fetched.saved, fetched.size),)
+    return Reply(_as_text(fetched, characters, args.session_id), links=links)
 
 
 def _as_data(fetched: Fetched, characters: int) -> dict[str, Any]:
