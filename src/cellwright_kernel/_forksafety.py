@@ -1,4 +1,4 @@
-"""Whether a live kernel may be forked, and what of it a fork does not carry. Looks; forks nothing (see ``checkpoints``).
+"""Whether a live kernel may be forked, and what of it a fork does not carry. Looks; forks nothing (see ``_checkpoints``).
 
 A fork copies one thread. Whatever another thread held or was about to do is lost in the copy, so a kernel in which
 code of the session's goes on elsewhere is not forked at all: the reason is told instead.

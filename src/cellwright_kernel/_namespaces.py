@@ -1,4 +1,4 @@
-"""Takes a process out of the machine's namespaces and takes its powers away. Decides nothing (see ``lockdown``).
+"""Takes a process out of the machine's namespaces and takes its powers away. Decides nothing (see ``_lockdown``).
 
 An ordinary user gets the power to do so from a user namespace. Root has it anyway, and instead becomes a user that
 nobody else is before any code of the session runs.

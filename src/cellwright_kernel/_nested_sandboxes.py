@@ -252,7 +252,7 @@ WAIT_FOR_ALL = 0x40000000
 
 CAPABILITIES_VERSION, CAPABILITIES_BYTES = 0x20080522, 24
 
-# What `nested_sandboxes.join` does until it has no powers, and what an interpreter does meanwhile: memory, locks, its end.
+# What `join` does until it has no powers, and what an interpreter does meanwhile: memory, locks, its end.
 PASSING = """
 setns 308 268|close 3 57|prctl 157 167|capset 126 91|setresuid 117 147|setresgid 119 149|setgroups 116 159
 getuid 102 174|geteuid 107 175|getgid 104 176|getegid 108 177|brk 12 214|mmap 9 222|munmap 11 215|mremap 25 216

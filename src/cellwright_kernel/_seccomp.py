@@ -6,7 +6,7 @@ limit of a process, outlive it, and without an IPC namespace are those of the us
 fails with an error that code can catch; it does not end the process.
 
 In a sandbox one call about namespaces is left to whoever is traced, ``setns``: a fork of a kernel goes into a sandbox below with it
-(see ``nested_sandboxes``), where it has every power at first, and the tracer lets go of it once it has none.
+(see ``_nested_sandboxes``), where it has every power at first, and the tracer lets go of it once it has none.
 What powers could be used for is denied to all the same: mounts and more namespaces above, the network's own machinery
 below.
 """

@@ -1,5 +1,5 @@
 """Carries connections to 127.0.0.1:PORT in a session's own network to the unix socket of its proxy outside.
-And the other way round, for kernels that only listen on ports (see ``ferry``).
+And the other way round, for kernels that only listen on ports (see ``_ferry``).
 
 Programs know proxies by host and port only, and a closed network has none but its own loopback. Looks into nothing
 and decides nothing: what may be reached is the proxy's business. One thread, bounded memory, standard library only.

@@ -1,4 +1,4 @@
-"""From an output and its table to a Vega-Lite spec: pure, the same for the same input. Draws nothing (see ``renderer``)."""
+"""From an output and its table to a Vega-Lite spec: pure, the same for the same input. Draws nothing (see ``_renderer``)."""
 
 from __future__ import annotations
 

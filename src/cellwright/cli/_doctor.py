@@ -1,4 +1,4 @@
-"""``cellwright doctor``: shows what was examined (see ``examination``)."""
+"""``cellwright doctor``: shows what was examined (see ``_examination``)."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class SessionDocument:
         await self._recorder.commit(batch)
 
     async def merge_remote(self, changes: Iterable[Change], conflicts: Iterable[Conflict] = ()) -> None:
-        """Make changes that a person made to the notebook where it lies on a server (see ``mirrors``).
+        """Make changes that a person made to the notebook where it lies on a server (see ``jupyter.mirrors``).
 
         Raises:
             SaveFailed: they could not be journalled; none is made.

@@ -2,7 +2,7 @@
 
 ``run_steps`` is the core, for whoever wants a state to be made again; a ``Replay`` is one such run of a whole session,
 which anybody may wait for. Which steps there are is decided in ``lineage``, what counts as the same in
-``notebook.comparison``; each step is an execution like any other (see ``execution_queue``), so that whatever stops this
+``notebook.comparison``; each step is an execution like any other (see ``_execution_queue``), so that whatever stops this
 half-way leaves a lineage that says how far it came.
 """
 

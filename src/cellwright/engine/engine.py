@@ -229,7 +229,7 @@ class Engine:
         needs a project around it, and is ``private`` where there is none. ``limits`` narrows what its code may do.
         ``host`` is where its kernel lives, such as ``local``, ``slurm:gpu`` or ``jupyter`` (see ``placement``); where
         that waits for its turn, the session is suspended and has the reason. ``chosen`` is the folder that a person
-        works in: where there is no project, code sees it as one (see ``chosen_folders``), if the notebook lies in it.
+        works in: where there is no project, code sees it as one (see ``sandbox.chosen_folders``), if the notebook lies in it.
 
         Raises:
             TooManySessions: as many sessions are active as ``max_sessions`` allows, and none can make room.

@@ -288,7 +288,7 @@ class SessionRecord(msgspec.Struct, frozen=True):
     """What made the state that it lost with an earlier kernel; none once something new ran well in this one."""
 
     let_go: int = 0
-    """The newest generation of which something that ran is no longer kept (see ``housekeeping``)."""
+    """The newest generation of which something that ran is no longer kept (see ``_housekeeping``)."""
     checkpoints: tuple[CheckpointRecord, ...] = ()
     """Those that it can go back to, oldest first."""
     returning_to: str | None = None
@@ -318,11 +318,11 @@ class SessionRecord(msgspec.Struct, frozen=True):
     there: tuple[str, str] | None = None
     """Where its notebook lies on a Jupyter server (the name of that, and a path), of which ``path`` is a copy."""
     rehearses: str | None = None
-    """The session whose notebook it runs from the top; it goes once that is done (see ``rehearsal``)."""
+    """The session whose notebook it runs from the top; it goes once that is done (see ``verification``)."""
     once: bool = False
-    """Whether it is there for one run only, and goes once that is done (see ``oneshot``)."""
+    """Whether it is there for one run only, and goes once that is done (see ``hidden_sessions``)."""
     hold: Hold | None = None
-    """The person who has it, where one took it over (see ``ownership``)."""
+    """The person who has it, where one took it over (see ``_ownership``)."""
     handback: Handback | None = None
     client: str | None = None
     """The program that worked on it last, by the name that it gives itself."""
@@ -445,7 +445,7 @@ class Batch:
     after: list[Callable[[], None]] = field(default_factory=list)
     undo: list[Callable[[], object]] = field(default_factory=list)
     """Takes back, the last first, what it is in memory already. With any it is refused where it cannot be written,
-    and nothing has happened; without, it tells what cannot be taken back (see ``Journal.write``)."""
+    and nothing has happened; without, it tells what cannot be taken back (see ``journal.Journal``)."""
     lasting: bool = False
     """Whether it is to outlive a power cut once it is committed."""
 

@@ -1,7 +1,7 @@
 """Starts, finds and ends all kernels of a host, and follows them from checkpoint to checkpoint.
 
 It answers no engine (see ``server``), orders no cells (see ``runner``) and decides nothing about which checkpoints are
-kept (see ``checkpoints``).
+kept (see ``_checkpoints``).
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def make_private(directory: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class LocalTransport:
-    """Connects to this machine's host (see ``transport``)."""
+    """Connects to this machine's host (see ``connection``)."""
 
     paths: HostPaths
     beat_s: float | None = None

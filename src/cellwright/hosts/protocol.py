@@ -1,6 +1,6 @@
 """The typed messages between an engine and a host. How they lie on the wire is ``connection``'s.
 
-This module neither opens sockets (see ``server`` and ``connection``) nor keeps files (see ``event_log``).
+This module neither opens sockets (see ``server`` and ``connection``) nor keeps files (see ``_event_log``).
 ``docs/reference/host-protocol.md`` says what follows from them; the site lists them from here.
 """
 

@@ -3,7 +3,7 @@
 A cell is **stale** where its source is not the one that ran last, **never run**, **out of order** where it took a name
 from elsewhere than a run from the top would give it, and **hidden** state holds it up where no cell gives it a name any
 more. Names are those of Python (see ``notebook.python_names``); of other languages only the first two are known. Whether
-the notebook holds is not decided here, but by running it (see ``rehearsal``).
+the notebook holds is not decided here, but by running it (see ``_rehearsal``).
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ class Applied:
 
     rules: Rules
     patterns: tuple[MaskPattern, ...] = ()
-    """Those that somebody brought along, which are matched apart (see ``rehearsal``)."""
+    """Those that somebody brought along, which are matched apart."""
 
 
 def declared_in(metadata: Mapping[str, Any], *, whose: str) -> Volatile:

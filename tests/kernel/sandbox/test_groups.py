@@ -1,6 +1,6 @@
 """Kernels in cgroups of their own: which one was given to us, what is written there, and real ones made and removed.
 
-The limits themselves need the controllers of version 2, which a machine may not have: see ``tier_a``.
+The limits themselves need the controllers of version 2, which a machine may not have: see ``tests.support.sandbox.tier_a``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Types of a notebook's cells: how they become a program, and how the checker's words become places. Starts no checker:
-see ``test_typecheck_runs``.
+see ``tests.kernel.kernels.test_typecheck_runs``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""How errors are classed, by what is known of them: no kernel is asked here (see ``test_failures`` for real ones)."""
+"""How errors are classed, by what is known of them: no kernel is asked here.
+
+For errors of real kernels see ``tests.kernel.plans.test_failures``.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[3]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 MAX_FUNCTION_LINES = 50
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
+REFERENCE = re.compile(r"\b[Ss]ee ``([\w./]+)``")
+BASES = (ROOT, ROOT / "src", ROOT / "src/cellwright")
 TODO_WITHOUT_ISSUE = re.compile(r"#\s*(?:TODO|FIXME)\b(?!\(#\d+\))")
 PRIVATE = {
     "the host of a package registry": re.compile(r"\b(?:pypi|pythonhosted|npmjs|debian)\.(?:org|com)\b"),
@@ -89,3 +91,28 @@ def test_files_that_the_documents_name_are_there() -> None:
     )
     gone = [f"{_name(page)} names {name}" for page, name in named if name not in endings]
     assert not gone, "\n".join(gone)
+
+
+def _is_there(path: Path, name: str) -> bool:
+    """Whether the module or file is where a reader of the text would look, or its last word is a name in the text itself."""
+    if any((base / name).exists() for base in (path.parent, *BASES)):
+        return True
+    places = [base / name.replace(".", "/") for base in (path.parent, path.with_suffix(""), *BASES)]
+    inner = name.rpartition(".")[2]
+    modules = [file for place in places if (file := place.parent.with_suffix(".py")).is_file()]
+    return (
+        any(place.with_suffix(".py").is_file() or place.is_dir() for place in places)
+        or any(re.search(rf"\b{inner}\b", file.read_text()) for file in modules)
+        or len(re.findall(rf"\b{inner}\b", path.read_text())) > 1
+    )
+
+
+def test_what_a_text_sends_its_reader_to_is_there() -> None:
+    gone = [
+        f"{_name(path)}: see {name}"
+        for path in _tracked_files()
+        if path.suffix == ".py"
+        for name in REFERENCE.findall(path.read_text())
+        if not _is_there(path, name)
+    ]
+    assert not gone, "Nothing is there under these names:\n" + "\n".join(gone)

@@ -1,5 +1,5 @@
 """The proxy in this process, before real servers on loopback addresses that the rules list. For clients that reach it by
-the bridge see ``test_egress_bridge``.
+the bridge see ``tests.kernel.sandbox.test_egress_bridge``.
 """
 
 from __future__ import annotations

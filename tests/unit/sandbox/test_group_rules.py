@@ -1,4 +1,7 @@
-"""Which cgroup was given to us, what is written to a kernel's, and what its counters say. Makes none: see ``test_groups``."""
+"""Which cgroup was given to us, what is written to a kernel's, and what its counters say.
+
+Makes none: see ``tests.kernel.sandbox.test_groups``.
+"""
 
 from __future__ import annotations
 

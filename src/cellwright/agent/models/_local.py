@@ -117,7 +117,7 @@ class LocalSpeaker:
         return process.pid if process is not None and process.returncode is None else None
 
     async def say(self, messages: Sequence[ModelMessage], want: RequestParams, heard: Heard) -> ModelResponse:
-        """One request; see ``Speaker``."""
+        """One request; see ``requests.Speaker``."""
         for choice in _TRIES:
             order = order_of(messages, want, small=self._small) | choice
             async with self._turn:

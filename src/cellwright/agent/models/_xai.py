@@ -1,4 +1,4 @@
-"""xAI, by its REST interface, which speaks OpenAI's Responses format. For its own protocol see ``xai_grpc``."""
+"""xAI, by its REST interface, which speaks OpenAI's Responses format. For its own protocol see ``_xai_grpc``."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class ModelSpeaker:
         self._close = close
 
     async def say(self, messages: Sequence[ModelMessage], want: RequestParams, heard: Heard) -> ModelResponse:
-        """One request; see ``Speaker``."""
+        """One request; see ``requests.Speaker``."""
         told = outgoing(self.row, moved(messages, self.model.system), want)
         try:
             response = await self._ask(told, parameters_of(self.row, want), self._chosen(want), heard)

@@ -82,7 +82,7 @@ class SamplingSpeaker:
         self._session = session
 
     async def say(self, messages: Sequence[ModelMessage], want: RequestParams, heard: Heard) -> ModelResponse:
-        """One request; see ``Speaker``."""
+        """One request; see ``requests.Speaker``."""
         system, turns = spoken(told(messages, want, pictures=self.row.pictures))
         order = CreateMessageRequestParams(
             messages=[message for turn in turns for message in _messages(turn)],

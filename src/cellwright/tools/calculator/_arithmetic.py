@@ -1,6 +1,6 @@
 """Sums, products and powers of real and complex numbers: exact where they can be, bounded before they are begun.
 
-Knows no units and no lists (see ``operations``), nor functions (see ``elementary``).
+Knows no units and no lists (see ``_operations``), nor functions (see ``_elementary``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CSV, JSON Lines and Parquet as frames, by DuckDB, from the one descriptor that it may open.
 
 Streams: a file of any length is gone through as often as somebody asks, and never held. Runs in the process that
-reads (see ``fetch``); without the extra, ``reader`` does what it can.
+reads for one call; without the extra, ``reader`` does what it can.
 """
 
 from __future__ import annotations
