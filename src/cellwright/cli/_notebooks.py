@@ -12,7 +12,7 @@ import typer
 
 from cellwright.cli._mcp_client import Caller, call_daemon
 from cellwright.cli._session_names import NotebookArgument, session_opened
-from cellwright.cli._terminal import ALL_TOKENS, AsJson, in_commands, note, show_data, table
+from cellwright.cli._terminal import ALL_TOKENS, AsJson, in_commands, local_time, note, show_data, table
 
 __all__ = [
     "SessionArgument",
@@ -129,7 +129,7 @@ def _words(name: str) -> str:
 
 def _told(name: str, value: Any) -> str:
     if name == "expires_at":
-        return f"{datetime.fromtimestamp(value).astimezone():%Y-%m-%d %H:%M:%S}"
+        return local_time(value)
     return in_commands(str(value))
 
 
@@ -206,7 +206,7 @@ def _network_logs(session: str, limit: int, *, as_json: bool) -> None:
     data["requests"] = data["requests"][: -limit - 1 : -1]
     rows = [
         (
-            f"{datetime.fromtimestamp(one['time']).astimezone():%Y-%m-%d %H:%M:%S}",
+            local_time(one["time"]),
             one["verdict"],
             f"{one['method']} {one['host']}:{one['port']}",
             one["bytes_up"],

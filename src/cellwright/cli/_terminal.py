@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from enum import IntEnum
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +37,7 @@ __all__ = [
     "counted",
     "fail",
     "in_commands",
+    "local_time",
     "note",
     "printable",
     "show_data",
@@ -150,6 +152,11 @@ def printable(text: str) -> str:
 def counted(number: int, one: str) -> str:
     """A number of things, in words."""
     return f"{number} {one}{'s' * (number != 1)}"
+
+
+def local_time(seconds: float) -> str:
+    """A time since 1970, as a clock here shows it."""
+    return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

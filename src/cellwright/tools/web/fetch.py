@@ -258,7 +258,7 @@ class _Destination:
             return await anyio.to_thread.run_sync(self._in_data_directory, name, content)
         try:
             saved = await self._for_session(session, name, content)
-        except (FileTooLarge, HostCannot, KernelBusy) as error:
+        except (HostCannot, KernelBusy) as error:
             if session.mode != "overlay":
                 raise
             # It is here now: the session can be given it later, and without another request.
