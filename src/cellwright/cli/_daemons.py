@@ -60,6 +60,8 @@ def stop_daemon(
         if answer is None:
             _show_without_daemon(ended=kernels and _end_host(), as_json=as_json)
             return
+        if kernels and answer.get("stopping"):
+            _await_host()
     except CellwrightError as error:
         fail(error)
     stopped = bool(answer.get("stopping"))
@@ -89,6 +91,13 @@ def _end_host() -> bool:
     from cellwright.hosts.local import HostPaths, end_host  # most commands do without anyio
 
     return end_host(HostPaths(Path(daemon_paths().storage)))
+
+
+def _await_host() -> None:
+    """Return once the host is gone, which the daemon told to end: it has closed its connections before that."""
+    from cellwright.hosts.local import HostPaths, await_end  # most commands do without anyio
+
+    await_end(HostPaths(Path(daemon_paths().storage)))
 
 
 def _show_without_daemon(*, ended: bool, as_json: bool) -> None:

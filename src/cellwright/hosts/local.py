@@ -32,6 +32,7 @@ __all__ = [
     "HostTransport",
     "LocalTransport",
     "NoTransport",
+    "await_end",
     "connect_or_start",
     "dead_incarnations",
     "end_host",
@@ -157,14 +158,24 @@ def end_host(paths: HostPaths) -> bool:
         return False
     pid = int(json.loads(paths.current.read_text())["pid"])
     os.kill(pid, signal.SIGTERM)
+    await_end(paths)
+    return True
+
+
+def await_end(paths: HostPaths) -> None:
+    """Return once the process of a host that was told to end is gone.
+
+    Raises:
+        HostStartError: it does not end.
+    """
     deadline = time.monotonic() + _END_S
     while is_held(paths.lock):
         if time.monotonic() > deadline:
+            pid = json.loads(paths.current.read_text())["pid"]
             raise HostStartError(
                 f"The host (process {pid}) does not end", hint=f"End it with `kill -9 {pid}`"
             )
         time.sleep(_DYING_CHECK_S)
-    return True
 
 
 def dead_incarnations(paths: HostPaths, *, living: str | None) -> list[str]:
