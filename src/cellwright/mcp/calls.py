@@ -354,6 +354,8 @@ class ToolServer(MCPServer[Clients]):
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool, or go on with a call that was answered with a question.
 
+        A call of ``toolset_enable`` that names a tool is that tool's call.
+
         Raises:
             ToolError: there is no such tool, or it failed.
         """
@@ -361,6 +363,9 @@ class ToolServer(MCPServer[Clients]):
             kept = {key: arguments[key] for key in _OF_WAITING if key in arguments}
             return await self._go_on.run({**kept, "round": state}, context)
         known = [tool.name for tool in self._tool_manager.list_tools()]
+        if name == "toolset_enable" in known and isinstance(inner := arguments.get("tool"), str):
+            given = arguments.get("arguments") or {}
+            name, arguments = inner, given if isinstance(given, dict) else {"arguments": given}
         if name not in known:
             raise ToolError(unknown_tool(name, known))
         return await super().call_tool(name, arguments, context)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
@@ -259,13 +260,13 @@ class Notifier:
         engine: Engine,
         knowledge: Knowledge,
         bus: SubscriptionBus,
-        clients: Callable[[], Iterable[Client]],
+        transports: Iterable[Clients],
         pace: Pace,
     ) -> None:
         self._engine = engine
         self._knowledge = knowledge
         self._bus = bus
-        self._clients = clients
+        self._transports = transports
         self._pace = pace
         self._changed: dict[str, None] = {}
         self._cells: dict[tuple[str, str], None] = {}
@@ -316,7 +317,7 @@ class Notifier:
             if list_changed:
                 await self._bus.publish(ResourcesListChanged())
             async with anyio.create_task_group() as tasks:
-                for client in self._clients():
+                for client in chain.from_iterable(self._transports):
                     tasks.start_soon(self._tell_one, client, changed, logs, list_changed)
             await anyio.sleep(self._pace.notify_s)
 

@@ -31,7 +31,6 @@ from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_PARAMS,
     PARSE_ERROR,
-    CallToolResult,
     CompleteRequestParams,
     CompleteResult,
     EmptyResult,
@@ -203,7 +202,7 @@ class McpServer:
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Tell clients what happens in the engine, until cancelled."""
         shared = self._shared
-        self._notifier = Notifier(shared.engine, shared.knowledge, self._bus, self._clients, shared.pace)
+        self._notifier = Notifier(shared.engine, shared.knowledge, self._bus, self._transports, shared.pace)
         await self._notifier.run(task_status=task_status)
 
     @property
@@ -226,9 +225,6 @@ class McpServer:
     def _data_changed(self, paths: Sequence[str]) -> None:
         if self._notifier is not None:
             self._notifier.data_changed(paths)
-
-    def _clients(self) -> list[Client]:
-        return [client for transport in self._transports for client in transport]
 
 
 # Puts the server object together: tools, resources, prompts, and the dialect that was asked for.
@@ -271,19 +267,6 @@ class NotebookServer(ToolServer):
         asked_for = context.lifespan_context.of(context).toolsets
         names = self._listed.union(made.name for name in asked_for for made in TOOLSETS[name])
         return ListToolsResult(tools=[tool for tool in await self.list_tools() if tool.name in names])
-
-    async def call_tool(
-        self, name: str, arguments: dict[str, Any], context: Context[Clients, Any] | None = None
-    ) -> CallToolResult | InputRequiredResult:
-        """Call a tool; a call of ``toolset_enable`` that names one is that tool's call.
-
-        Raises:
-            ToolError: there is no such tool, or it failed.
-        """
-        if name == "toolset_enable" in self._listed and isinstance(inner := arguments.get("tool"), str):
-            given = arguments.get("arguments") or {}
-            name, arguments = inner, given if isinstance(given, dict) else {"arguments": given}
-        return await super().call_tool(name, arguments, context)
 
     async def _list(self, context: RequestContext, params: PaginatedRequestParams) -> ListResourcesResult:
         # Who asked for the list once is told when it changes.
