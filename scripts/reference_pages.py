@@ -168,6 +168,7 @@ SETTING_GROUPS = {
     "Checkpoints and plans": r".*(checkpoint|plan)",
     "What a session may use": r"max_session_|max_memory|gpus",
     "Sandbox": r"sandbox|unsafe|(read|write)_paths|pass_env|approvals",
+    "Sign-in over HTTP": r"oauth_",
     "TCP listeners": r"token|allowed_",
     "Time limits and what is kept": r".*(idle|timeout|grace|quiet|_days|journal|audit|undelete|event_buffer)",
     "Sessions and cells": r"max_|when_full|default_language|preload|standby|image_|error_hints|persist",

@@ -114,9 +114,13 @@ def listener_request(host: str, port: int, **details: Any) -> dict[str, Any]:
     Raises:
         CellwrightError: the settings or the token are refused.
     """
-    from cellwright.settings import load_settings  # most commands do without pydantic
+    import msgspec  # most commands do without
+
+    from cellwright.oauth.options import SignInOptions  # as above
+    from cellwright.settings import load_settings  # and without pydantic
 
     loaded = load_settings()
+    sign_in = SignInOptions.of(loaded)
     given = loaded.token.get_secret_value() if loaded.token is not None else None
     token, file = obtain_token(given, loaded.token_file or Path(daemon_paths().token))
     return {
@@ -126,6 +130,7 @@ def listener_request(host: str, port: int, **details: Any) -> dict[str, Any]:
         "token_file": str(file) if file is not None else None,
         "hosts": list(loaded.allowed_hosts),
         "origins": list(loaded.allowed_origins),
+        "sign_in": msgspec.to_builtins(sign_in) if sign_in is not None else None,
         **details,
     }
 

@@ -1,6 +1,7 @@
 """Who may speak to a TCP listener: the right name, the right page, the right token, checked in this order.
 
-Machines bring the token with every request. People sign in: the page checks that itself (``web.auth``), behind the same names.
+Machines bring the listener's token with every request, or an access token where its settings name an issuer (``oauth``).
+People sign in: the page checks that itself (``web.auth``), behind the same names.
 
 The name (Host) and the page (Origin) keep a web site that the user happens to visit from reaching a listener on
 loopback, also by DNS rebinding; the token keeps everybody else out. Knows nothing of what is behind it.
@@ -12,15 +13,19 @@ import hmac
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cellwright.errors import CellwrightError
+from cellwright.oauth.scopes import USUAL, allows
+
 if TYPE_CHECKING:
     from cellwright.audit import AuditLog
+    from cellwright.oauth.token_gate import TokenGate
 
 __all__ = ["MACHINES", "Gate", "Guard", "Refusal", "refusal"]
 
@@ -31,6 +36,7 @@ MACHINES = ("/mcp", "/events")
 _PUBLIC = "/assets/"
 
 _WRONG_TOKEN = 401
+_NOBODY_KNOWS = 503
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -62,13 +68,18 @@ class Guard:
         origins: tuple[str, ...] = (),
         people: ASGIApp | None = None,
         audit: AuditLog | None = None,
+        tokens: TokenGate | None = None,
     ) -> None:
-        """Only what ``app`` serves at ``MACHINES`` is behind the token where there is something for ``people``."""
+        """Only what ``app`` serves at ``MACHINES`` is behind the token where there is something for ``people``.
+
+        ``tokens`` lets machines in that bring an access token, and tells them where to get one.
+        """
         if not token:
             raise ValueError("a listener needs a token")
         self._app = app
         self._people = people
         self._audit = audit
+        self._tokens = tokens
         self._gate = Gate(
             token,
             frozenset(host.lower() for host in hosts),
@@ -83,8 +94,12 @@ class Guard:
         if self._people is not None and not scope["path"].startswith(MACHINES):
             is_public = scope["method"] == "GET" and scope["path"].startswith(_PUBLIC)
             app, found = self._people, misdirection(headers, server, self._gate, is_public=is_public)
+            if self._tokens is not None and scope["path"] in self._tokens.paths:
+                app = self._tokens.app
         else:
             app, found = self._app, refusal(headers, server, self._gate)
+            if found is not None and found.status == _WRONG_TOKEN and self._tokens is not None:
+                found = await _signed_in(self._tokens, headers, scope)
             if found is None:
                 scope.setdefault("state", {})["machine"] = True  # whom the listener knows
         if found is not None and found.status == _WRONG_TOKEN and self._audit is not None:
@@ -98,12 +113,44 @@ def refusal(headers: Headers, server: tuple[str, int | None], gate: Gate) -> Ref
     """Why a machine's request is not let in, or none if it is. ``server`` is the address it came in on."""
     if (found := misdirection(headers, server, gate)) is not None:
         return found
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    right = hmac.compare_digest(given.strip().encode(), gate.token.encode())
-    if scheme.lower() != "bearer" or not right:
+    given = _bearer(headers)
+    if given is None or not hmac.compare_digest(given.encode(), gate.token.encode()):
         challenge = ((b"www-authenticate", b'Bearer realm="cellwright"'),)
         return Refusal(_WRONG_TOKEN, "A bearer token is needed: Authorization: Bearer …", challenge)
     return None
+
+
+async def _signed_in(tokens: TokenGate, headers: Headers, scope: Scope) -> Refusal | None:
+    """Why an access token does not let a request in; the request's state says who came where it does."""
+    given = _bearer(headers)
+    if given is None:
+        return _challenged(tokens, _WRONG_TOKEN, "Sign in, or bring a bearer token: Authorization: Bearer …")
+    try:
+        signed_in = await tokens.admit(given)
+    except CellwrightError as error:
+        return Refusal(_NOBODY_KNOWS, error.message)
+    if signed_in is None:
+        about = "The token is wrong, has expired, or is for another server"
+        return _challenged(tokens, _WRONG_TOKEN, about, "invalid_token")
+    if not allows(signed_in.token.scopes, "read"):
+        return _challenged(tokens, 403, "The token has none of the scopes", "insufficient_scope")
+    scope.setdefault("state", {})["signed_in"] = signed_in
+    return None
+
+
+def _challenged(
+    tokens: TokenGate,
+    status: int,
+    about: str,
+    problem: Literal["invalid_token", "insufficient_scope"] | None = None,
+) -> Refusal:
+    challenge = tokens.resource.challenge(USUAL, problem, about if problem else "")
+    return Refusal(status, about, ((b"www-authenticate", challenge.encode()),))
+
+
+def _bearer(headers: Headers) -> str | None:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else None
 
 
 def misdirection(

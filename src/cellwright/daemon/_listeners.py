@@ -15,17 +15,20 @@ from typing import TYPE_CHECKING, Self
 
 import anyio
 import anyio.abc
+import msgspec
 
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
+from cellwright.oauth.options import SignInOptions
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.types import ASGIApp
 
     from cellwright.mcp import McpServer
+    from cellwright.oauth.token_gate import TokenGate
 
-__all__ = ["CannotListen", "Listener", "ListenerRequest"]
+__all__ = ["CannotListen", "Listener", "ListenerRequest", "bind", "url_of"]
 
 _GRACE_S = 1
 _END_S = 3.0
@@ -52,6 +55,7 @@ class ListenerRequest:
     origins: tuple[str, ...] = ()
     dialect: str | None = None
     toolset: str | None = None
+    sign_in: SignInOptions | None = None
 
     @classmethod
     def from_handshake(cls, handshake: dict[str, object]) -> Self:
@@ -72,7 +76,8 @@ class ListenerRequest:
         dialect, toolset = (
             said if isinstance(said := handshake.get(name), str) else None for name in ("dialect", "toolset")
         )
-        return cls(host, port, token, hosts, origins, dialect, toolset)
+        sign_in = msgspec.convert(handshake.get("sign_in"), SignInOptions | None)
+        return cls(host, port, token, hosts, origins, dialect, toolset, sign_in)
 
 
 class Listener:
@@ -105,8 +110,7 @@ class Listener:
 
         self._bound = bound
         self._lasting = lasting
-        host, port = bound.getsockname()[:2]
-        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        self.url = url_of(bound)
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -135,32 +139,32 @@ class Listener:
         )
 
     @classmethod
-    def open(
+    def on(
         cls,
+        bound: socket.socket,
         request: ListenerRequest,
         engine: Engine,
         mcp_server: McpServer,
         people: ASGIApp,
         *,
+        tokens: TokenGate | None = None,
         lasting: bool = True,
     ) -> Self:
-        """Bind the port; ``run`` serves it.
-
-        Raises:
-            CannotListen: the address is taken, unknown or not allowed.
-        """
+        """A listener on a port that is bound; ``run`` serves it. ``tokens`` is how clients sign in there, if they may."""
         from cellwright.daemon._guard import Guard  # only for who serves
 
-        hosts = request.hosts if _is_address(request.host) else (*request.hosts, request.host)
+        signed_in_at = request.sign_in.host if request.sign_in is not None else None
+        named = None if _is_address(request.host) else request.host
         app = Guard(
             _application(engine, mcp_server),
             token=request.token,
-            hosts=hosts,
+            hosts=(*request.hosts, *filter(None, (named, signed_in_at))),
             origins=request.origins,
             people=people,
             audit=engine.audit,
+            tokens=tokens,
         )
-        return cls(_bind(request.host, request.port), app, lasting=lasting)
+        return cls(bound, app, lasting=lasting)
 
     @classmethod
     def on_loopback(cls, port: int, app: ASGIApp, *, longest_message: int) -> Self:
@@ -169,7 +173,7 @@ class Listener:
         Raises:
             CannotListen: the port is taken.
         """
-        return cls(_bind("127.0.0.1", port), app, longest_message=longest_message)
+        return cls(bind("127.0.0.1", port), app, longest_message=longest_message)
 
     async def run(self) -> None:
         """Serve until cancelled; whoever is connected then has a moment."""
@@ -187,7 +191,7 @@ class Listener:
         self._bound.close()
 
 
-def _application(engine: Engine, mcp_server: McpServer) -> Starlette:
+def _application(engine: Engine, mcp_server: McpServer) -> ASGIApp:
     from starlette.applications import Starlette  # only for who serves
     from starlette.routing import Route, WebSocketRoute  # as above
 
@@ -202,10 +206,15 @@ def _application(engine: Engine, mcp_server: McpServer) -> Starlette:
 
     feed = EventFeed(engine)
     routes = [Route("/events", feed, methods=["GET"]), WebSocketRoute("/events", feed), *http.routes]
-    return Starlette(routes=routes, lifespan=lifespan)
+    return mcp_server.scoped(Starlette(routes=routes, lifespan=lifespan))
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> socket.socket:
+    """A port of this machine.
+
+    Raises:
+        CannotListen: the address is taken, unknown or not allowed.
+    """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
@@ -215,6 +224,12 @@ def _bind(host: str, port: int) -> socket.socket:
             f"Cannot listen on {host}:{port}: {error.strerror or error}",
             hint="Choose another --host or --port",
         ) from error
+
+
+def url_of(bound: socket.socket) -> str:
+    """The address of a port that is bound."""
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _is_address(host: str) -> bool:

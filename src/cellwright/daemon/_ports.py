@@ -10,8 +10,9 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,12 +22,13 @@ import anyio.abc
 import msgspec
 from starlette.responses import PlainTextResponse
 
-from cellwright.daemon._listeners import CannotListen, Listener, ListenerRequest
+from cellwright.daemon._listeners import CannotListen, Listener, ListenerRequest, bind, url_of
 from cellwright.daemon._mcp_servers import McpServers
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.tokens import read_token
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError, PageNotInstalled
+from cellwright.oauth.options import OWN, SignInOptions
 from cellwright.people import Members
 from cellwright.settings.paths import write_private
 from cellwright.web.identities import Attempts, Codes, Identities, obtain_key
@@ -34,6 +36,8 @@ from cellwright.web.identities import Attempts, Codes, Identities, obtain_key
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from cellwright.oauth.own_issuer import OwnIssuer
+    from cellwright.oauth.token_gate import TokenGate
     from cellwright.plans import Planner
     from cellwright.verification import Verifier
 
@@ -54,11 +58,19 @@ class _Detached(msgspec.Struct, frozen=True):
     origins: tuple[str, ...] = ()
     dialect: str | None = None
     toolset: str | None = None
+    sign_in: SignInOptions | None = None
 
     def request(self) -> ListenerRequest:
         token = read_token(Path(self.token_file))
         return ListenerRequest(
-            self.host, self.port, token, self.hosts, self.origins, self.dialect, self.toolset
+            self.host,
+            self.port,
+            token,
+            self.hosts,
+            self.origins,
+            self.dialect,
+            self.toolset,
+            self.sign_in,
         )
 
 
@@ -154,9 +166,33 @@ class OpenPorts:
         return listener
 
     async def _made(self, request: ListenerRequest, *, lasting: bool = True) -> Listener:
-        people = await page_for_people(request.token, self._entry, self._engine, self._mcp_servers)
-        mcp_server = await self._mcp_servers.of(request.dialect, request.toolset)
-        return Listener.open(request, self._engine, mcp_server, people, lasting=lasting)
+        engine = self._engine
+        with ExitStack() as undo:
+            bound = undo.enter_context(bind(request.host, request.port))
+            tokens = await self._token_gate(request.sign_in, url_of(bound))
+            asks = tokens.asks if tokens is not None else None
+            people = await page_for_people(request.token, self._entry, engine, self._mcp_servers, asks)
+            mcp_server = await self._mcp_servers.of(request.dialect, request.toolset)
+            listener = Listener.on(bound, request, engine, mcp_server, people, tokens=tokens, lasting=lasting)
+            undo.pop_all()
+        return listener
+
+    async def _token_gate(self, options: SignInOptions | None, url: str) -> TokenGate | None:
+        """How clients sign in at an address, if they may.
+
+        Raises:
+            PageNotInstalled: our own issuer asks the user there.
+            SignInRefused: nothing says by which address clients reach it.
+        """
+        if options is None:
+            return None
+        if options.issuer == OWN and (missing := await page_lacks()) is not None:
+            raise PageNotInstalled(
+                f"Sign-in asks on the page, which needs {missing}: that is not installed", hint=INSTALL
+            )
+        from cellwright.oauth.token_gate import TokenGate  # only for who serves
+
+        return TokenGate.at(url, options, self._engine.settings.storage, self._engine.audit)
 
     def _detach(self, listener: Listener, record: _Detached | None) -> None:
         if record is not None:
@@ -198,6 +234,7 @@ def _record(
         request.origins,
         request.dialect,
         request.toolset,
+        request.sign_in,
     )
 
 
@@ -228,12 +265,15 @@ class Entry:
     attempts: Attempts = field(default_factory=Attempts)
 
 
-async def page_for_people(token: str, entry: Entry, engine: Engine, mcp_servers: McpServers) -> ASGIApp:
-    """What a browser finds at ``/``."""
+async def page_for_people(
+    token: str, entry: Entry, engine: Engine, mcp_servers: McpServers, asks: OwnIssuer | None = None
+) -> ASGIApp:
+    """What a browser finds at ``/``; where an issuer ``asks``, its questions too."""
     planner, verifier = await mcp_servers.plans_and_proofs()
     if (missing := await page_lacks()) is not None:
         return PlainTextResponse(f"The page needs {missing}, which is not installed. Run: {INSTALL}\n", 501)
-    return await anyio.to_thread.run_sync(_made, token, entry, engine, mcp_servers, planner, verifier)
+    made = partial(_made, token, entry, engine, mcp_servers, asks=asks)
+    return await anyio.to_thread.run_sync(made, planner, verifier)
 
 
 async def page_lacks() -> str | None:
@@ -248,7 +288,14 @@ async def page_lacks() -> str | None:
 
 
 def _made(
-    token: str, entry: Entry, engine: Engine, mcp_servers: McpServers, planner: Planner, verifier: Verifier
+    token: str,
+    entry: Entry,
+    engine: Engine,
+    mcp_servers: McpServers,
+    planner: Planner,
+    verifier: Verifier,
+    *,
+    asks: OwnIssuer | None,
 ) -> ASGIApp:
     from cellwright.web.auth import SignIn  # only for who serves
     from cellwright.web.requests import Site  # as above
@@ -257,4 +304,4 @@ def _made(
     storage = engine.settings.storage
     identities = Identities(token, obtain_key(storage / "page.key"), Members(storage))
     sign_in = SignIn(identities, entry.codes, entry.attempts, engine.audit)
-    return application(Site(engine, planner, verifier, mcp_servers.delegate, sign_in))
+    return application(Site(engine, planner, verifier, mcp_servers.delegate, sign_in, asks))

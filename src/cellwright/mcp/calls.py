@@ -71,6 +71,7 @@ from cellwright.mcp._tool_names import ToolNames
 from cellwright.mcp.clients import Client, Clients, Pace
 from cellwright.mcp.context import Knowledge, handback_note
 from cellwright.notebook import slug
+from cellwright.oauth.scopes import Scope
 from cellwright.plans import Planner
 from cellwright.settings import fenced
 from cellwright.tools.web.fetch import Fetcher
@@ -255,12 +256,19 @@ class Definition:
     """Arguments that are not published, for a caller that knows them: the command line."""
     former_names: bool = False
     """Whether arguments are published by the names and units that they had before."""
+    needs: Scope | None = None
+    """The scope that a client which signed in needs, where that is not told by what the tool does to the world."""
     all_defaults: bool = False
     """Whether defaults are published that a reader could guess: they cost tokens."""
 
     @property
     def name(self) -> str:
         return self.run.__name__
+
+    @property
+    def scope(self) -> Scope:
+        """The scope that a client which signed in needs to call it."""
+        return self.needs or ("read" if self.hints.read_only_hint else "run")
 
     @property
     def description(self) -> str:
@@ -362,13 +370,24 @@ class ToolServer(MCPServer[Clients]):
         if context is not None and (state := context.request_state or "").startswith(OUR_STATE):
             kept = {key: arguments[key] for key in _OF_WAITING if key in arguments}
             return await self._go_on.run({**kept, "round": state}, context)
+        name, arguments = self.called(name, arguments)
         known = [tool.name for tool in self._tool_manager.list_tools()]
-        if name == "toolset_enable" in known and isinstance(inner := arguments.get("tool"), str):
-            given = arguments.get("arguments") or {}
-            name, arguments = inner, given if isinstance(given, dict) else {"arguments": given}
         if name not in known:
             raise ToolError(unknown_tool(name, known))
         return await super().call_tool(name, arguments, context)
+
+    def called(self, name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The tool that a call comes to, and its arguments."""
+        passes_on = name == "toolset_enable" and self._tool_manager.get_tool(name) is not None
+        if passes_on and isinstance(inner := arguments.get("tool"), str):
+            given = arguments.get("arguments") or {}
+            return inner, given if isinstance(given, dict) else {"arguments": given}
+        return name, arguments
+
+    def scope_of(self, tool: str) -> Scope:
+        """The scope that a tool needs of a client that signed in; one that is not there does nothing."""
+        made = self._tool_manager.get_tool(tool)
+        return made.definition.scope if isinstance(made, ServerTool) else "read"
 
 
 def as_tool(definition: Definition, shared: Shared) -> ServerTool:

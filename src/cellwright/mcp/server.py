@@ -51,6 +51,7 @@ from mcp.types import (
 )
 from pydantic import AnyUrl, ValidationError
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from cellwright.delegation import Delegate
 from cellwright.engine import Engine
@@ -58,6 +59,7 @@ from cellwright.errors import CellwrightError
 from cellwright.mcp._completions import completed
 from cellwright.mcp._prompts import prompt_problem, prompts, reason_of
 from cellwright.mcp._resources import Resources
+from cellwright.mcp._scopes import ScopedCalls
 from cellwright.mcp._tool_names import ToolNames
 from cellwright.mcp.calls import ServerTool, Shared, ToolServer, as_tool
 from cellwright.mcp.clients import NO_GRANTS, Client, ClientGrants, Clients, Notifier, Pace, RequestContext
@@ -123,7 +125,7 @@ class McpServer:
             )
         self._shared = replace(self._shared, names=ToolNames(_OURS, there, spoken.instead))
         self._tools = [as_tool(definition, self._shared) for definition in definitions]
-        self.server: MCPServer[Clients] = build_server(
+        self.server: NotebookServer = build_server(
             self._shared,
             self._tools,
             self._bus,
@@ -198,6 +200,10 @@ class McpServer:
             max_request_body_size=_MAX_BODY_BYTES,
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
+
+    def scoped(self, app: ASGIApp) -> ASGIApp:
+        """What serves ``http_app``, with calls bounded by the scopes of clients that signed in, where there are any."""
+        return ScopedCalls(app, self.server, _MAX_BODY_BYTES)
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Tell clients what happens in the engine, until cancelled."""

@@ -45,6 +45,13 @@ ONLY_THE_USER_SAYS = frozenset(
         "models",
         "network",
         "network_allow",
+        # A stranger's issuer would let the stranger in.
+        "oauth_audience",
+        "oauth_idle_days",
+        "oauth_issuer",
+        "oauth_subjects",
+        "oauth_token_s",
+        "oauth_url",
         "pass_environment",
         "read_paths",
         "sandbox_namespaces",

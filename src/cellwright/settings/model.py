@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -284,6 +285,54 @@ class JupyterSettings(BaseSettings):
         return value.expanduser().resolve() if value is not None else None
 
 
+# The settings that are about sign-in over HTTP alone. Part of ``model``; what they mean is said in ``oauth``.
+
+_LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def _safe_address(value: str) -> bool:
+    """Whether what goes to an address is encrypted, or stays on this machine."""
+    parts = urlsplit(value)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK_HOSTS)
+
+
+class SignInSettings(BaseSettings):
+    """How MCP clients sign in over HTTP, beside the bearer token."""
+
+    oauth_issuer: str | None = None
+    """Who signs MCP clients in over HTTP: ``"own"``, which asks you on the page, or the address of an OpenID Connect issuer."""
+
+    oauth_url: str | None = None
+    """The address by which clients reach the listener, for instance ``https://notebooks.example``; its own by default.
+    Tokens are good for ``/mcp`` below it alone."""
+
+    oauth_audience: str | None = None
+    """The audience that an OpenID issuer's tokens must name; the address of ``/mcp`` by default."""
+
+    oauth_subjects: Words = ()
+    """Whom an OpenID issuer's tokens let in, by ``sub`` or verified ``email``; ``*`` is everybody it gives one for this audience."""
+
+    oauth_token_s: Seconds = 3600
+    """How long an access token of our own is good; its client then gets another by itself."""
+
+    oauth_idle_days: int = Field(default=30, ge=1, le=3_650)
+    """Days after which a client that did not come must sign in anew."""
+
+    @field_validator("oauth_issuer", "oauth_url")
+    @classmethod
+    def _encrypted(cls, value: str | None) -> str | None:
+        if value is not None and value != "own" and not _safe_address(value):
+            raise ValueError("an address begins with https://, or is of this machine")
+        return value
+
+    @field_validator("oauth_url")
+    @classmethod
+    def _bare(cls, value: str | None) -> str | None:
+        if value is not None and (urlsplit(value).path.strip("/") or urlsplit(value).query):
+            raise ValueError("this is a server's address, without a path")
+        return value.rstrip("/") if value is not None else None
+
+
 # The settings themselves: names, types, bounds and defaults. Where their values come from is in ``load``.
 
 
@@ -297,7 +346,7 @@ _UNCONFINED = (
 _UNENCRYPTED = "tokens, code and output go to Jupyter servers on other machines in the clear"
 
 
-class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
+class Settings(JupyterSettings, ModelsSettings, RunSettings, SignInSettings, SlurmSettings):
     """What the engine may use and where it stops."""
 
     model_config = SettingsConfigDict(env_prefix="CELLWRIGHT_", frozen=True, extra="forbid")

@@ -19,11 +19,13 @@ from starlette.types import Message, Receive
 from cellwright.audit import acting
 from cellwright.engine import Engine, Session
 from cellwright.errors import CellwrightError, UnknownConversation, UnknownRun, UnknownSession
+from cellwright.oauth.options import UnknownConnectRequest
 from cellwright.people import Person, Role, may
 from cellwright.web._templates import render
 
 if TYPE_CHECKING:
     from cellwright.delegation import Delegate
+    from cellwright.oauth.own_issuer import OwnIssuer
     from cellwright.plans import Planner
     from cellwright.verification import Verifier
     from cellwright.web.auth import SignIn
@@ -46,6 +48,8 @@ class Site:
     verifier: Verifier
     delegate: Delegate
     sign_in: SignIn
+    asks: OwnIssuer | None = None
+    """Whose clients the user is asked about here, if clients sign in by an issuer of our own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +188,7 @@ def _let_in(
                 return await _allowed(request, needs, view)
         except _NotAllowed as error:
             return refuse(request, error, 403)
-        except (UnknownSession, UnknownConversation, UnknownRun) as error:
+        except (UnknownSession, UnknownConversation, UnknownRun, UnknownConnectRequest) as error:
             return refuse(request, error, 404)
         except CellwrightError as error:
             return refuse(request, error, 409)

@@ -115,6 +115,14 @@ def test_a_listener_is_on_loopback_and_its_token_is_for_this_user_alone(http_pla
     assert len(http_place.token) >= 40
 
 
+def test_where_nobody_issues_tokens_a_stranger_is_pointed_nowhere(http_place: Served) -> None:
+    with http_place.ask("/mcp") as refused:
+        assert refused.getheader("WWW-Authenticate") == 'Bearer realm="cellwright"'
+    assert http_place.status_of("/.well-known/oauth-protected-resource/mcp") == 303, (
+        "it is a path of the page"
+    )
+
+
 @pytest.mark.parametrize("path", ["/mcp", "/events", "/mcp/nothing", "/events/nothing"])
 def test_without_the_token_nothing_answers(http_place: Served, path: str) -> None:
     assert http_place.status_of(path) == 401

@@ -126,6 +126,6 @@ def _about_gpu(gpu: GpuUse) -> dict[str, Any]:
 
 HOST_TOOLS = (
     Definition(host_list, ListHosts, READS, keeps_back=("host", "wait_s")),
-    Definition(host_start, StartHost, CHANGES, keeps_back=("wait_s",)),
-    Definition(host_stop, StopHost, DESTROYS),
+    Definition(host_start, StartHost, CHANGES, keeps_back=("wait_s",), needs="admin"),
+    Definition(host_stop, StopHost, DESTROYS, needs="admin"),
 )

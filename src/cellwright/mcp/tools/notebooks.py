@@ -222,5 +222,5 @@ NOTEBOOK_TOOLS = (
     Definition(notebook_create, CreateNotebook, CHANGES),
     Definition(notebook_open, OpenNotebook, CHANGES),
     Definition(notebook_list, ListNotebooks, READS),
-    Definition(notebook_delete, DeleteNotebook, DESTROYS, asks_for=("session_id",)),
+    Definition(notebook_delete, DeleteNotebook, DESTROYS, asks_for=("session_id",), needs="admin"),
 )

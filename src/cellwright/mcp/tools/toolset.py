@@ -46,7 +46,7 @@ def enabler(sets: dict[str, tuple[Definition, ...]]) -> Definition:
 
     about = ", ".join(f"{name} ({_FOR[name]})" if name in _FOR else name for name in sets)
     toolset_enable.__doc__ = f"Get more tools, by toolset: {about}."
-    return Definition(toolset_enable, EnableToolset, CHANGES)
+    return Definition(toolset_enable, EnableToolset, CHANGES, needs="read")
 
 
 def _line(made: Definition) -> str:

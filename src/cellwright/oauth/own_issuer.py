@@ -1,0 +1,314 @@
+"""Our own authorization server, for the one user whose engine this is: OAuth 2.1 by the SDK's handlers.
+
+A client registers itself (RFC 7591) and sends the user's browser to ``/authorize``. From there it goes to the page, where
+the user signs in as ever and says yes or no; what is granted lies in ``grants``. Clients have no secrets: a code is worth
+nothing without the PKCE verifier of whoever asked for it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
+
+from mcp.server.auth.provider import (
+    AccessToken,
+    AuthorizationCode,
+    AuthorizationParams,
+    AuthorizeError,
+    OAuthAuthorizationServerProvider,
+    RefreshToken,
+    RegistrationError,
+    TokenError,
+    construct_redirect_uri,
+)
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from pydantic import AnyUrl
+
+from cellwright.oauth.grants import Client, Grants, Tokens, digest
+from cellwright.oauth.options import UnknownConnectRequest
+from cellwright.oauth.protected_resource import ProtectedResource
+from cellwright.oauth.scopes import SCOPES, USUAL, Scope, upto, widest
+
+if TYPE_CHECKING:
+    from cellwright.audit import AuditLog
+
+__all__ = ["CONNECT", "ConnectRequest", "OwnIssuer"]
+
+CONNECT = "/connect"
+"""Where the page asks the user."""
+
+_Value = TypeVar("_Value")
+
+_MOST_WAITING = 100
+_ASKED_S = 600.0
+_CODE_S = 60.0
+_MOST_NAME = 80
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+# A browser would run or show these itself. Programs have schemes of their own, such as `cursor:`.
+_NO_PROGRAMS = frozenset(
+    {"about", "blob", "data", "file", "filesystem", "ftp", "javascript", "vbscript", "ws", "wss"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectRequest:
+    """A client that waits for the user's word."""
+
+    id: str
+    client: Client
+    scope: Scope
+    params: AuthorizationParams
+    until: float
+
+    @property
+    def goes_to(self) -> str:
+        """Where the answer goes: a web site's name, a program's scheme, or a program on the browser's machine."""
+        parts = urlsplit(str(self.params.redirect_uri))
+        if parts.hostname in _LOOPBACK:
+            return "a program on this browser's machine"
+        return (
+            parts.netloc if parts.scheme in ("http", "https") else f"the program that opens {parts.scheme}:"
+        )
+
+
+@dataclass(slots=True)
+class _Code:
+    """A code that was given out."""
+
+    code: AuthorizationCode
+    client: Client
+    grant_id: str | None = None
+    """What it was exchanged for: then it is no longer good."""
+
+
+class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
+    """What the SDK's handlers ask, for one listener; and what the page asks the user."""
+
+    def __init__(
+        self,
+        resource: ProtectedResource,
+        grants: Grants,
+        audit: AuditLog,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._resource = resource
+        self._grants = grants
+        self._audit = audit
+        self._clock = clock
+        # Whoever reaches the port can fill these: each is bounded, and the file has only whom the user let in.
+        self._registered: OrderedDict[str, Client] = OrderedDict()
+        self._asked: OrderedDict[str, ConnectRequest] = OrderedDict()
+        self._codes: OrderedDict[str, _Code] = OrderedDict()
+
+    # Clients -----------------------------------------------------------------------------------------------------
+
+    async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
+        client = self._client(client_id)
+        if client is None:
+            return None
+        return OAuthClientInformationFull(
+            client_id=client.id,
+            client_name=client.name,
+            redirect_uris=[AnyUrl(uri) for uri in client.redirect_uris],
+            token_endpoint_auth_method="none",  # noqa: S106  # a method's name
+            scope=" ".join(SCOPES),
+        )
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        """Know a client from now on; without a secret, whatever it asked for.
+
+        Raises:
+            RegistrationError: answers would go where no program is.
+        """
+        uris = tuple(str(uri) for uri in client_info.redirect_uris or ())
+        if not uris or not all(map(_may_be_answered_at, uris)):
+            raise RegistrationError(
+                "invalid_redirect_uri",
+                "Redirect to https, to http on loopback, or to a scheme of the program's own",
+            )
+        client_info.token_endpoint_auth_method = "none"  # noqa: S105  # as above
+        client_info.client_secret = client_info.client_secret_expires_at = None
+        name = " ".join((client_info.client_name or "A program without a name").split())[:_MOST_NAME]
+        _put(self._registered, client_info.client_id, Client(client_info.client_id, name, uris))
+
+    def _client(self, client_id: str) -> Client | None:
+        return self._registered.get(client_id) or self._grants.client(client_id)
+
+    # Asking the user ---------------------------------------------------------------------------------------------
+
+    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+        """Where the browser goes to ask the user.
+
+        Raises:
+            AuthorizeError: a token for something else is wanted, or one that allows nothing here.
+        """
+        if params.resource is not None and params.resource.rstrip("/") != self._resource.url:
+            raise AuthorizeError("invalid_target", f"Tokens of this issuer are for {self._resource.url}")
+        scope = widest(params.scopes) if params.scopes else USUAL
+        known = self._client(client.client_id)
+        if scope is None or known is None:
+            raise AuthorizeError("invalid_scope", f"Ask for one of: {', '.join(SCOPES)}")
+        asked = ConnectRequest(secrets.token_urlsafe(16), known, scope, params, self._clock() + _ASKED_S)
+        _put(self._asked, asked.id, asked)
+        return f"{self._resource.issuer}{CONNECT}/{asked.id}"
+
+    def asked(self, request_id: str) -> ConnectRequest:
+        """A request that waits for the user.
+
+        Raises:
+            UnknownConnectRequest: none does.
+        """
+        found = self._asked.get(request_id)
+        if found is None or found.until < self._clock():
+            raise UnknownConnectRequest
+        return found
+
+    def approve(self, request_id: str, scope: Scope) -> str:
+        """Let a client in, as far as it asked at most; where the browser goes on.
+
+        Raises:
+            UnknownConnectRequest: none waits.
+        """
+        asked = self._taken(request_id)
+        granted = upto(min(scope, asked.scope, key=SCOPES.index))
+        code = secrets.token_urlsafe(32)
+        about = AuthorizationCode(
+            code=digest(code),
+            scopes=list(granted),
+            expires_at=self._clock() + _CODE_S,
+            client_id=asked.client.id,
+            code_challenge=asked.params.code_challenge,
+            redirect_uri=asked.params.redirect_uri,
+            redirect_uri_provided_explicitly=asked.params.redirect_uri_provided_explicitly,
+            resource=self._resource.url,
+        )
+        _put(self._codes, about.code, _Code(about, asked.client))
+        self._audit.note("sign_in", client=asked.client.name, scopes=list(granted), goes_to=asked.goes_to)
+        return self._answer(asked, code=code)
+
+    def refuse(self, request_id: str) -> str:
+        """Do not let a client in; where the browser goes on, to tell it.
+
+        Raises:
+            UnknownConnectRequest: none waits.
+        """
+        asked = self._taken(request_id)
+        self._audit.note("sign_in", refused="the user said no", client=asked.client.name)
+        return self._answer(asked, error="access_denied")
+
+    def _taken(self, request_id: str) -> ConnectRequest:
+        asked = self.asked(request_id)
+        del self._asked[request_id]
+        return asked
+
+    def _answer(self, asked: ConnectRequest, **about: str) -> str:
+        uri = str(asked.params.redirect_uri)
+        return construct_redirect_uri(uri, **about, state=asked.params.state, iss=self._resource.issuer)
+
+    # Tokens ------------------------------------------------------------------------------------------------------
+
+    async def load_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: str
+    ) -> AuthorizationCode | None:
+        """A code that is good. One that comes again was stolen, before or now: what it was exchanged for ends."""
+        known = self._codes.get(digest(authorization_code))
+        if known is None or known.client.id != client.client_id:
+            return None
+        if known.grant_id is not None:
+            self._end(known.grant_id, known.client, "a code was brought twice")
+            return None
+        return known.code
+
+    async def exchange_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
+    ) -> OAuthToken:
+        known = self._codes[authorization_code.code]
+        tokens = self._grants.begin(known.client, tuple(known.code.scopes), self._resource.url)
+        known.grant_id = tokens.grant.id
+        return self._told(tokens, known.code.scopes)
+
+    async def load_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: str
+    ) -> RefreshToken | None:
+        """A refresh token that is good. One that comes again was stolen, before or now: its grant ends."""
+        grant = self._grants.with_refresh(refresh_token)
+        if grant is None or (grant.client_id, grant.resource) != (client.client_id, self._resource.url):
+            return None
+        if grant.refresh != digest(refresh_token):
+            known = self._client(client.client_id)
+            self._end(grant.id, known, "a refresh token was brought twice")
+            return None
+        return RefreshToken(
+            token=refresh_token,
+            client_id=grant.client_id,
+            scopes=list(grant.scopes),
+            expires_at=int(grant.until),
+            resource=grant.resource,
+        )
+
+    async def exchange_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
+    ) -> OAuthToken:
+        grant = self._grants.with_refresh(refresh_token.token)
+        tokens = self._grants.renew(grant, tuple(scopes)) if grant is not None else None
+        if tokens is None:
+            raise TokenError("invalid_grant", "refresh token does not exist")
+        return self._told(tokens, scopes)
+
+    async def load_access_token(self, token: str) -> AccessToken | None:
+        """An access token that is good here: one for another listener is not."""
+        if (found := self._grants.with_access(token)) is None or found[0].resource != self._resource.url:
+            return None
+        grant, access = found
+        return AccessToken(
+            token=digest(token),
+            client_id=grant.client_id,
+            scopes=list(access.scopes),
+            expires_at=int(access.until),
+            resource=grant.resource,
+            subject="owner",
+            claims={"iss": self._resource.issuer, "grant": grant.id},
+        )
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """The same, as whoever guards a listener asks."""
+        return await self.load_access_token(token)
+
+    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
+        """End the whole grant of a token that its client gives back."""
+        if isinstance(token, AccessToken):
+            self._grants.end(str((token.claims or {}).get("grant")))
+        elif (grant := self._grants.with_refresh(token.token)) is not None:
+            self._grants.end(grant.id)
+
+    def _end(self, grant_id: str, client: Client | None, why: str) -> None:
+        if self._grants.end(grant_id):
+            self._audit.note("sign_in", refused=why, client=client.name if client is not None else None)
+
+    def _told(self, tokens: Tokens, scopes: list[str]) -> OAuthToken:
+        until = tokens.grant.access[digest(tokens.access)].until
+        return OAuthToken(
+            access_token=tokens.access,
+            expires_in=round(until - self._clock()),
+            scope=" ".join(scopes),
+            refresh_token=tokens.refresh,
+        )
+
+
+def _may_be_answered_at(uri: str) -> bool:
+    parts = urlsplit(uri)
+    if parts.scheme in ("http", "https"):
+        return parts.scheme == "https" or parts.hostname in _LOOPBACK
+    return parts.scheme not in _NO_PROGRAMS
+
+
+def _put(kept: OrderedDict[str, _Value], key: str, value: _Value) -> None:
+    kept[key] = value
+    if len(kept) > _MOST_WAITING:
+        kept.popitem(last=False)
