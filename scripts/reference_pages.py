@@ -1,4 +1,4 @@
-"""The pages of the reference that the code itself writes: commands, tools, settings, calls, events, error classes, fixers, messages.
+"""The pages of the reference that the code itself writes: commands, tools, settings, calls, events and the like.
 
 They are made with the site and kept nowhere, so that none can be out of date. Pages written by hand stand beside them
 and say what no signature does.
@@ -12,7 +12,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -20,17 +20,25 @@ import msgspec
 from pydantic_core import PydanticUndefined
 
 import cellwright
+from cellwright.audit import KINDS
 from cellwright.cli._catalogue import COMMANDS, GROUPS
 from cellwright.engine.event_kinds import ABOUT
 from cellwright.hosts import protocol
+from cellwright.mcp._arguments import published_schema
+from cellwright.mcp.calls import Definition
+from cellwright.mcp.toolsets import CORE, TOOLSETS
 from cellwright.plans.error_classes import ERROR_CLASSES, ErrorClass
 from cellwright.plans.fixers import FIXERS
+from cellwright.sandbox.approved_packages import DEFAULT_APPROVED
+from cellwright.sandbox.npm import DEFAULT_APPROVED_NPM
 from cellwright.settings import Settings
 from cellwright.settings._files import ONLY_THE_USER_SAYS
 
 SRC = Path(__file__).parents[1] / "src" / "cellwright"
 SIZE = re.compile(r"_bytes$|_memory$|_disk$|_journal$")
 MADE = "Made from the code, with the site. "
+OF_CORE = f"{CORE}:"
+"""Before the names of tools that the core lists with fewer arguments than other sets."""
 
 
 def reference_pages() -> dict[str, str]:
@@ -41,6 +49,7 @@ def reference_pages() -> dict[str, str]:
         "settings": settings(),
         "library": library(),
         "events": events(),
+        "audit-log": audit_log(),
         "error-classes": error_classes(),
         "fixers": fixers(),
         "host-messages": host_messages(),
@@ -90,33 +99,52 @@ def tools() -> str:
     """From the record that answers `tools/list` before the server has started, which a test holds against the server."""
     record = json.loads((SRC / "daemon" / "greetings.json").read_text())
     native = record["tools"][""]
+    definitions = _definitions(native)
+    made_of = {definition.name: definition for each in TOOLSETS.values() for definition in each}
     parts = [
         "# All MCP tools and arguments\n",
         MADE
         + "[MCP](../mcp.md) says what tools have in common, what replies look like, and how the tools of other "
-        "systems are offered under their own names.",
+        "systems are offered under their own names. Arguments that are *not listed* are taken, but not shown to clients.",
     ]
-    for group, names in native["sets"].items():
+    for group, recorded_names in native["sets"].items():
         parts += [f"\n## Toolset `{group}`"]
+        names = [name.removeprefix(OF_CORE) for name in recorded_names]
+        if group == CORE:
+            below = [name for name in names if name in made_of]
+            parts += ["\nOf the sets below, with fewer arguments listed: " + _listed(below) + "."]
+            names = [name for name in names if name not in made_of]
         for name in names:
-            tool = native["definitions"][name]["tool"]
+            tool = definitions[name]
             parts += [
                 f"\n### `{name}`\n",
                 tool["description"].replace("<", "&lt;"),
-                *_arguments(tool["inputSchema"]),
+                *_arguments(tool["inputSchema"], _unpublished(made_of.get(name))),
             ]
     for dialect, offered in record["tools"].items():
-        if dialect and (own := offered["definitions"].keys() - native["definitions"].keys()):
+        theirs = _definitions(offered)
+        if dialect and (own := theirs.keys() - definitions.keys()):
             parts += [f"\n## Dialect `{dialect}`\n", "| tool | arguments | does |", "|---|---|---|"]
-            parts += [_dialect_row(offered["definitions"][name]["tool"]) for name in sorted(own)]
+            parts += [_dialect_row(theirs[name]) for name in sorted(own)]
     parts += ["\n## Resources\n", "| address | holds |", "|---|---|"]
     for template in record["resources/templates/list"][""]:
         parts.append(f"| `{template['uriTemplate']}` | {_cell(template['description'])} |")
     parts += ["\n## Prompts\n", "| prompt | arguments | asks to |", "|---|---|---|"]
     for prompt in record["prompts/list"][""]:
-        given = ", ".join(f"`{argument['name']}`" for argument in prompt["arguments"])
+        given = _listed(argument["name"] for argument in prompt["arguments"])
         parts.append(f"| `{prompt['name']}` | {given} | {_cell(prompt['description'])} |")
     return "\n".join(parts) + "\n"
+
+
+def _definitions(recorded: dict[str, Any]) -> dict[str, Any]:
+    """A server's tools by name: whole, or where only the core has one, as it is listed there."""
+    about = {name: definition["tool"] for name, definition in recorded["definitions"].items()}
+    slim = {name.removeprefix(OF_CORE): tool for name, tool in about.items() if name.startswith(OF_CORE)}
+    return slim | {name: tool for name, tool in about.items() if not name.startswith(OF_CORE)}
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _dialect_row(tool: dict[str, Any]) -> str:
@@ -127,15 +155,33 @@ def _dialect_row(tool: dict[str, Any]) -> str:
     return f"| `{tool['name']}` | {given} | {_cell(tool['description'])} |"
 
 
-def _arguments(schema: dict[str, Any]) -> list[str]:
-    properties = schema.get("properties", {})
-    required = schema.get("required", ())
-    rows = [
-        f"| `{name}`{' (required)' if name in required else ''} | {_code(_type_of(about))} "
-        f"| {_cell(about.get('description', ''))}{_default(about)} |"
-        for name, about in properties.items()
-    ]
+def _unpublished(definition: Definition | None) -> dict[str, Any]:
+    """Arguments that a tool takes and does not list, since each would cost every client tokens."""
+    if definition is None:
+        return {}
+    properties = published_schema(definition.arguments, all_defaults=True)["properties"]
+    return {name: properties[name] for name in definition.keeps_back}
+
+
+def _arguments(schema: dict[str, Any], unpublished: dict[str, Any]) -> list[str]:
+    rows = _argument_rows(schema)
+    rows += [_argument_row(name, about, " (not listed)") for name, about in unpublished.items()]
+    for kind, part in schema.get("$defs", {}).items():
+        rows += _argument_rows(part, f"{kind}.")
     return ["", "| argument | type | meaning |", "|---|---|---|", *rows] if rows else []
+
+
+def _argument_rows(schema: dict[str, Any], within: str = "") -> list[str]:
+    required = schema.get("required", ())
+    return [
+        _argument_row(within + name, about, " (required)" if name in required else "")
+        for name, about in schema.get("properties", {}).items()
+    ]
+
+
+def _argument_row(name: str, about: dict[str, Any], mark: str) -> str:
+    meaning = filter(None, (_cell(about.get("description", "")), _default(about)))
+    return f"| `{name}`{mark} | {_code(_type_of(about))} | {'. '.join(meaning)} |"
 
 
 def _type_of(about: dict[str, Any]) -> str:
@@ -154,7 +200,7 @@ def _type_of(about: dict[str, Any]) -> str:
 
 
 def _default(about: dict[str, Any]) -> str:
-    return f" Default: {_code(json.dumps(about['default']))}." if "default" in about else ""
+    return f"Default: {_code(json.dumps(about['default']))}" if "default" in about else ""
 
 
 SETTING_GROUPS = {
@@ -213,7 +259,12 @@ def _described(module: Path) -> Iterator[tuple[str, str, str]]:
                     yield node.name, line.target.id, str(after.value.value)
 
 
+WELL_KNOWN = {"approved_packages": DEFAULT_APPROVED, "approved_npm_packages": DEFAULT_APPROVED_NPM}
+
+
 def _default_of(name: str, field: Any) -> str:
+    if name in WELL_KNOWN:
+        return ", ".join(WELL_KNOWN[name])
     if field.default_factory is not None:
         return "found at start"
     if field.default is PydanticUndefined:
@@ -241,6 +292,16 @@ def events() -> str:
         "| kind | when | `data` |",
         "|---|---|---|",
         *rows,
+    ]) + "\n"  # fmt: skip
+
+
+def audit_log() -> str:
+    return "\n".join([
+        "# All kinds of lines in the audit log\n",
+        MADE + "[The audit log](../../guides/audit.md) says how it is read and checked.\n",
+        "| kind | a line for |",
+        "|---|---|",
+        *(f"| `{kind}` | {_cell(about)} |" for kind, about in KINDS.items()),
     ]) + "\n"  # fmt: skip
 
 
@@ -315,6 +376,8 @@ LIBRARY: dict[str, tuple[str, ...]] = {
     "cellwright.tools.calculator": ("Answer",),
     "cellwright.tools.web.fetch": ("Fetched",),
     "cellwright.agent": ("ask", "Outcome"),
+    "cellwright.agent.trace.steps": ("Step", "CellRun", "Seconds", "Watcher"),
+    "cellwright.delegation": ("Usage",),
     "cellwright.plans": ("Planner", "PlanRun", "Plan", "Todo", "Attempt", "Report", "Outline", "TodoOutline", "Check",
                          "Failure", "Proposal"),
     "cellwright.plans.plan_files": ("read_plan", "parse_plan", "write_plan"),

@@ -29,9 +29,8 @@ take less together.
 |---|---|---|---|
 """
 TAIL = """
-The base can do all that needs no library of its own: Python kernels, notebooks, checkpoints, MCP, the command line. A
-command that needs an extra says which, before it does anything: `error: The page needs jinja2, which is not
-installed`, `hint: pip install 'cellwright[web]'`. So does a cell that imports `pandas` where the extra `data` is missing.
+The base runs Python notebooks with checkpoints, MCP and the command line. Whatever needs an extra says which, before it
+does anything: `hint: pip install 'cellwright[web]'`.
 
 `local` is llama.cpp without weights, which come apart ([local models](../guides/local-models.md)).
 """

@@ -26,6 +26,7 @@ from cellwright.errors import CellwrightError
 from cellwright.settings.paths import make_private
 
 __all__ = [
+    "KINDS",
     "NOBODY",
     "AuditKind",
     "AuditLine",
@@ -53,6 +54,23 @@ AuditKind: TypeAlias = Literal[
     "approval",
     "audit",
 ]
+
+KINDS: dict[AuditKind, str] = {
+    "start": "each start of an engine, with settings that weaken protection",
+    "run": "each execution, with the SHA-256 of its source, never the source",
+    "apply": "files brought into a project: which, which not and why, which a person named",
+    "install": "packages asked for and installed",
+    "network": "a kernel that starts with the network open; then each destination once (200 a session)",
+    "listen": "a TCP port opened or closed",
+    "sign_in": "a sign-in, a sign-in link, a wrong token",
+    "share": "a link to a verified notebook, given or taken back",
+    "people": "roles given, changed, taken away; what a role did not allow",
+    "folders": "a folder that code may see, or may not: said by a person, or forgotten",
+    "take_over": "a session taken over or given back; agents refused meanwhile",
+    "approval": "each decision about what is asked about: what, by whom or which rule, for how long",
+    "audit": "the log itself: a repaired line, old lines removed",
+}
+"""What each kind of line is for: the site lists them from here."""
 
 _log = logging.getLogger(__name__)
 NOBODY = "cellwright"

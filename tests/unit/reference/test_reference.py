@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from cellwright.audit import AuditKind
 from cellwright.cli._catalogue import COMMANDS
 from cellwright.engine.event_kinds import EventKind
 from cellwright.plans.error_classes import ERROR_CLASSES
@@ -31,9 +32,15 @@ def _headings(text: str, level: str) -> list[str]:
 def test_every_tool_is_made_those_of_dialects_too(made: dict[str, str]) -> None:
     assert {"notebook_create", "cell_add_and_run", "ask"} <= set(_headings(made["tools.md"], "###"))
     assert "| `session_id` (required) | `string` |" in made["tools.md"]
+    assert "| `argv` (not listed) | `string[]` |" in made["tools.md"], "taken, and not shown to clients"
+    assert "| `TodoArgument.description` (required) | `string` |" in made["tools.md"]
     record = json.loads((ROOT / "src/cellwright/daemon/greetings.json").read_text())
     offered = {name for dialect in record["tools"].values() for name in dialect["definitions"]}
-    assert not [tool for tool in offered if f"`{tool}`" not in made["tools.md"]]
+    names = {name.removeprefix("core:") for name in offered}
+    assert not [tool for tool in names if f"`{tool}`" not in made["tools.md"]]
+    assert len(re.findall(r"^\| `move_cell` \|", made["tools.md"], re.MULTILINE)) == 1, (
+        "in two sets, told once"
+    )
 
 
 def test_every_command_is_made(made: dict[str, str]) -> None:
@@ -48,6 +55,7 @@ def test_every_setting_is_made_with_its_meaning(made: dict[str, str]) -> None:
     assert "| `30.0` |" in rows["cell_timeout_s"] or "| `30` |" in rows["cell_timeout_s"]
     assert "Not in a project's file." in rows["read_paths"]
     assert "Not in a project's file." not in rows["max_cells"]
+    assert "pandas" in rows["approved_packages"]
 
 
 def test_calls_of_the_library_are_made_with_their_signatures(made: dict[str, str]) -> None:
@@ -71,6 +79,11 @@ def test_every_class_of_errors_and_message_of_a_host_is_made(made: dict[str, str
 def test_every_kind_of_event_is_made_with_when_it_is_sent(made: dict[str, str]) -> None:
     named = re.findall(r"^\| `(notebook\.[\w.]+)` \| [^|]+\S \|", made["events.md"], re.MULTILINE)
     assert set(named) == set(get_args(EventKind))
+
+
+def test_every_kind_of_line_in_the_audit_log_is_made_with_what_it_is_for(made: dict[str, str]) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| \S.+ \|$", made["audit-log.md"], re.MULTILINE)
+    assert set(rows) == set(get_args(AuditKind))
 
 
 def test_every_fixer_is_made_with_what_it_knows(made: dict[str, str]) -> None:

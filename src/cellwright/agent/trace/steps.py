@@ -49,10 +49,13 @@ class CellRun:
 
     execution_id: str
     cell_id: str | None
+    """None for code in no cell."""
     code: str
     state: str
     stdout: str = ""
+    """With plain results."""
     stderr: str = ""
+    """With the error."""
     seconds: float = 0.0
 
 
@@ -70,29 +73,35 @@ class Step:
     """One step. Filled in while it goes on."""
 
     number: int
+    """From 1, in the order in which steps began."""
     kind: StepKind
     role: str
     pattern: str
     branch: str
+    """``main``, or ``main.1`` for a branch of it."""
     began: float
     """Seconds since 1970."""
     session_id: str | None = None
     model: str | None = None
+    """``provider:name``."""
     prompt: Sequence[ModelMessage] = ()
-    """All that the model was sent."""
+    """All that the model was sent, as pydantic-ai writes it; pictures as base64."""
     reply: ModelResponse | None = None
     tool: str | None = None
     arguments: dict[str, Any] | None = None
     result: str | None = None
     pictures: int = 0
+    """How many pictures came with the result."""
     runs: list[CellRun] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     seconds: Seconds = field(default_factory=Seconds)
     took: float = 0.0
+    """Seconds."""
     note: str | None = None
     """Why, in words."""
     failed: bool = False
     error: str | None = None
+    """What was raised."""
 
 
 class Watcher(Protocol):

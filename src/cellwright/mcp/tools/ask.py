@@ -49,13 +49,16 @@ class Ask(Arguments):
     conversation: str | None = Field(default=None, max_length=_MAX_ID, description="Goes on with it")
     run_id: str | None = Field(default=None, max_length=_MAX_ID, description="Wait for this one, start none")
     wait_s: WaitS = None
-    verify: bool = True
-    about: Literal["conversations", "conversation", "trace", "forget"] | None = None
-    """Not to ask, but to tell of what was asked: a conversation, or with ``run_id`` a trace."""
-    cancel: bool = False
-    stream: bool = False
-    """Whether progress is all that happens, as JSON, after the entry ``since``."""
-    since: int = Field(default=0, ge=0)
+    verify: bool = Field(default=True, description="Verify the notebook at the end")
+    about: Literal["conversations", "conversation", "trace", "forget"] | None = Field(
+        default=None,
+        description="Asks nothing, and gives conversations, one of them, a trace (by run_id), or deletes",
+    )
+    cancel: bool = Field(default=False, description="Stop the run that run_id names")
+    stream: bool = Field(
+        default=False, description="Progress is a JSON list of entries (began, heard, ended) after since"
+    )
+    since: int = Field(default=0, ge=0, description="The number of the last entry that was read")
     response_format: ResponseFormat = "text"
 
 

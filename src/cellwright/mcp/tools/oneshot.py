@@ -63,9 +63,10 @@ class Execute(Arguments):
         description="In the data directory, lasts; default: fresh",
     )
     timeout_s: Annotated[float | None, Field(default=None, gt=0), Formerly("timeout")] = None
-    argv: list[str] = Field(default=[], max_length=1_000)
-    stream: bool = False
-    """Whether progress is told as what the script puts out, each piece as JSON."""
+    argv: list[str] = Field(default=[], max_length=1_000, description="The script's arguments")
+    stream: bool = Field(
+        default=False, description="Progress is what the script puts out, each piece as JSON"
+    )
     response_format: ResponseFormat = "text"
     max_tokens: MaxTokens = None
 
@@ -280,7 +281,7 @@ class FileSystem(Arguments):
     session_id: SessionId = None
     offset: Annotated[int | None, Field(default=None, ge=0)] = None
     limit: Annotated[int | None, Field(default=None, ge=1, le=100_000)] = None
-    sheet: Annotated[str | None, Field(default=None, max_length=300)] = None
+    sheet: Annotated[str | None, Field(default=None, max_length=300, description="Of a workbook")] = None
     max_tokens: MaxTokens = None
     response_format: ResponseFormat = "text"
 
@@ -413,7 +414,7 @@ class WebFetch(Arguments):
     workingDir: str | None = Field(default=None, max_length=1_000)  # noqa: N815  # as every one-shot tool has it
     session_id: SessionId = None
     max_tokens: MaxTokens = None
-    refresh: bool = False
+    refresh: bool = Field(default=False, description="Do not answer from the cache")
     response_format: ResponseFormat = "text"
 
 

@@ -23,11 +23,13 @@ _KEPT_S = 600.0
 class VerifyNotebook(Arguments):
     session_id: SessionId = None
     wait_s: WaitS = None
-    mask: list[Annotated[str, Field(max_length=_MAX_MASK)]] = Field(default=[], max_length=_MOST_MASKS)
-    tolerance: float | None = Field(default=None, ge=0, lt=1)
+    mask: list[Annotated[str, Field(max_length=_MAX_MASK)]] = Field(
+        default=[], max_length=_MOST_MASKS, description="Names of masks, or patterns"
+    )
+    tolerance: float | None = Field(default=None, ge=0, lt=1, description="Between numbers, as a share")
     timeout_s: TimeoutS = None
     response_format: ResponseFormat = "text"
-    cancel: bool = False
+    cancel: bool = Field(default=False, description="Stop the one that runs")
 
 
 async def plan_verify(call: Call, args: VerifyNotebook) -> Reply:
