@@ -98,7 +98,7 @@ def read_members(storage: Path) -> dict[str, Member]:
         return {}
     except (OSError, msgspec.MsgspecError) as error:
         raise PeopleError(
-            f"{_file(storage)} cannot be read: {error}", hint="Mend it, or remove it and add everybody again"
+            f"{_file(storage)} cannot be read: {error}", hint="Fix it, or remove it and add everybody again"
         ) from error
 
 

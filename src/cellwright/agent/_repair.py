@@ -40,7 +40,7 @@ class Fix:
 
     @property
     def text(self) -> str:
-        return "\n".join(filter(None, [f"Mended by rule ({self.fixer}): {self.reason}", self.diff]))
+        return "\n".join(filter(None, [f"Fixed by rule ({self.fixer}): {self.reason}", self.diff]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,13 @@ async def repair(
     fixers: Fixers = Fixers(FIXERS),  # noqa: B008  # frozen
     begun: set[str] | None = None,
 ) -> Repaired:
-    """Mend a cell whose execution failed, as far as fixers are certain, and run it again, ``tries`` times at most.
+    """Fix a cell whose execution failed, as far as fixers are certain, and run it again, ``tries`` times at most.
 
     Every run begins in the state before the cell, as far as the session can go back to it. Where it fails to the end and
     was to be rolled back, it is. ``begun`` is given the ids of these runs.
     """
     own = begun if begun is not None else set()
-    return await _Mending(engine, session, execution, fixers, own).run(tries)
+    return await _Repairing(engine, session, execution, fixers, own).run(tries)
 
 
 def stop_report(
@@ -117,7 +117,7 @@ def stop_report(
 
 
 @dataclass(slots=True)
-class _Mending:
+class _Repairing:
     """One cell on its way, run by run."""
 
     engine: Engine

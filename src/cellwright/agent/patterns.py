@@ -134,7 +134,7 @@ async def refine(run: Run, branch: Branch, task: str) -> Branch:
     return branch
 
 
-# Reflection: do it, let a critic look at it and at its charts, mend what it finds.
+# Reflection: do it, let a critic look at it and at its charts, fix what it finds.
 
 _REFLECT_ROUNDS = 3
 
@@ -157,7 +157,7 @@ async def reflect(run: Run, branch: Branch, task: str) -> Branch:
         issues = [*seen.issues, *(verdict.issues if verdict is not None and not verdict.ok else [])]
         if not issues:
             break
-        branch = await run.act(branch, "Mend this, in the cells where it is: " + "; ".join(issues))
+        branch = await run.act(branch, "Fix this, in the cells where it is: " + "; ".join(issues))
     return branch
 
 

@@ -24,7 +24,7 @@ def doctor(
     everything: Annotated[bool, typer.Option("--all", help="Also show the limits that are set.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Try what sessions need: what is wrong or missing comes first, with the command that mends it."""
+    """Try what sessions need: what is wrong or missing comes first, with the command that fixes it."""
     findings: list[Finding] = []
     with ProgressLine("trying what sessions need") as line:
         from cellwright.cli._examination import examine  # other commands do without the engine

@@ -73,7 +73,7 @@ EXTRAS = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; ``fix`` is the command or step that mends it."""
+    """One thing that was looked at; ``fix`` is the command or step that fixes it."""
 
     what: str
     verdict: Verdict

@@ -378,7 +378,7 @@ class PlanView(LiveWindow):
         self._said.update(what for what, _ in _news(plan))
 
     def show(self, plan: dict[str, Any]) -> None:
-        """The plan as it is now. What was mended, and what else happened, is told once, as it happens."""
+        """The plan as it is now. What was fixed, and what else happened, is told once, as it happens."""
         self._plan = plan
         for step in steps_of(plan):
             if step["status"] == "running":

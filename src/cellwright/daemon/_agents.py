@@ -330,7 +330,7 @@ _LONGEST = 4_000
 _DOES = {
     "question": "reads the question",
     "choose": "chooses how to go about it",
-    "repair": "mends a cell",
+    "repair": "fixes a cell",
     "branch": "branches",
     "adopt": "takes a branch back",
     "compact": "sums up what was said",

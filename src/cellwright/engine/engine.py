@@ -580,7 +580,7 @@ class Engine:
         self._stream.close()
 
     async def _enter(self, path: Path, document: Document, request: SessionRequest) -> Session:
-        """Make a session for a document that is in its file as it is here, but for what reading mended."""
+        """Make a session for a document that is in its file as it is here, but for what was repaired on reading."""
         record = await new_record(self._new_id(), path, request, self.options)
         if record.network_allowed is None and not record.is_foreign:
             # Asked while there is nothing yet: a client may have to call again with the answer, in another session.

@@ -23,7 +23,7 @@ Solve this in a new notebook: {problem}
 1. plan_create with the problem and TODOs that are small, in order, and testable: each with its code, with accept (an \
 expression, 'output: …' or 'file: …' that proves it) and with the numbers that it depends_on. Leave out code that you \
 can only write once you have seen earlier results. validation is what decides at the end. Keep the session_id.
-2. plan_run. It runs each TODO's cell, checks it, and mends and retries what fails in a known way; read the fixes that \
+2. plan_run. It runs each TODO's cell, checks it, and fixes and retries what fails in a known way; read the fixes that \
 it reports.
 3. Where it waits for code, plan_fix with code for that TODO.
 4. Where it stops, read the report, and plan_fix with other code; plan_skip only what nothing later needs, with the \
@@ -36,7 +36,7 @@ Solve this in a new notebook: {problem}
 1. notebook_create, once; every cell goes into that notebook.
 2. List the steps for yourself: small, in order, each with something that proves it.
 3. cell_add_and_run for each step, one cell at a time, with what it prints to prove it.
-4. Where a cell fails, mend that cell with cell_update and run it again; after three attempts that fail, say what you \
+4. Where a cell fails, fix that cell with cell_update and run it again; after three attempts that fail, say what you \
 learned and stop.
 5. At the end tell the result."""
 
@@ -67,14 +67,14 @@ _OF_A_SESSION = {
         ),
     ),
     "fix_and_retry": _OfASession(
-        "Mend the cell that failed last and run it again",
+        "Fix the cell that failed last and run it again",
         (
-            "Mend the TODO that the plan stopped at. plan_status has its report and what was tried; notebook_read with its "
+            "Fix the TODO that the plan stopped at. plan_status has its report and what was tried; notebook_read with its "
             "cell_id shows code and traceback, kernel_inspect what is defined. Then plan_fix with the cell's whole new "
             "code, which is run from the state before it, and stop after three rounds that fail, saying what you learned."
         ),
         (
-            "Mend what failed last. notebook_read with the cell_id of last_error shows the cell and its traceback; "
+            "Fix what failed last. notebook_read with the cell_id of last_error shows the cell and its traceback; "
             "kernel_inspect shows what is defined. Change the cell with cell_update, run it with cell_execute and "
             "on_error='rollback', so that an attempt that fails leaves no trace, and stop after three attempts that fail, "
             "saying what you learned."
@@ -94,7 +94,7 @@ _OF_A_SESSION = {
     "show_status": _OfASession(
         "Say how a notebook stands",
         (
-            "Say in a few sentences how this notebook stands: plan_status has its TODOs. Tell what is done, what was mended "
+            "Say in a few sentences how this notebook stands: plan_status has its TODOs. Tell what is done, what was fixed "
             "or skipped, what failed and why, and what comes next. Run nothing."
         ),
         (

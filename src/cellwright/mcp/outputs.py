@@ -189,7 +189,7 @@ _own_frame = re.compile(r"(?:Cell|Input) In\s?\[|File <ipython-input|SyntaxError
 
 
 def traceback_digest(output: Mapping[str, Any]) -> str:
-    """An error as one needs it to mend the cell: frames of cells in full, of libraries by their first line."""
+    """An error as one needs it to fix the cell: frames of cells in full, of libraries by their first line."""
     lines = [clean(frame) for frame in output.get("traceback") or ()]
     headline = _headline(output)
     if (told := "\n".join(lines)).startswith(headline):

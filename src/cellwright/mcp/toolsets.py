@@ -75,7 +75,7 @@ _INSTRUCTIONS = {
         "that fails; session_branch tries several ways apart."
     ),
     "plans": (
-        "For work of several steps, plan_create holds TODOs with checks, and plan_run carries them out, mending what "
+        "For work of several steps, plan_create holds TODOs with checks, and plan_run carries them out, fixing what "
         "fails."
     ),
     "once": (

@@ -103,7 +103,7 @@ def _take_code(plan: Plan, event: Coded) -> Next:
     _refuse_running(plan)
     todo = _current(plan)
     plan = replace(plan, started_at=plan.started_at or event.at)
-    # Code for a step that never ran is its first attempt; any other is somebody's mending of it.
+    # Code for a step that never ran is its first attempt; any other is somebody's fix.
     repaired = CALLER if todo.cell_id is not None and (todo.attempts or todo.tries) else None
     todo = _new_round(todo)
     attempt = Attempt(fixer=repaired, diff=event.diff if repaired else None)

@@ -190,7 +190,7 @@ def read_answers(storage: Path) -> dict[str, bool]:
         return {}
     except (OSError, msgspec.MsgspecError) as error:
         raise FolderAnswerError(
-            f"{_file(storage)} cannot be read: {error}", hint="Mend it, or remove it and be asked again"
+            f"{_file(storage)} cannot be read: {error}", hint="Fix it, or remove it and be asked again"
         ) from error
 
 

@@ -49,7 +49,7 @@ _JLAB_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with the settings, where it stands, and what mends it."""
+    """One thing wrong with the settings, where it stands, and what fixes it."""
 
     where: str
     message: str

@@ -304,7 +304,7 @@ def _outputs_of(content: bytes | None) -> list[Any]:
     if broken:
         said = "; ".join(str(problem).removeprefix(f"{FILENAME}: ") for problem in broken)
         raise ChartRefused(
-            f"the {FILENAME} that is there cannot be added to: {said}. Mend or remove it, or name another workingDir"
+            f"the {FILENAME} that is there cannot be added to: {said}. Fix or remove it, or name another workingDir"
         )
     return list(json.loads(content.decode("utf-8-sig"))["outputs"])
 

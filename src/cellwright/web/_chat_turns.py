@@ -156,7 +156,7 @@ _DONE = {
     "plan_create": "Made a plan",
     "plan_run": "Carried out the plan",
     "plan_status": "Looked at the plan",
-    "plan_fix": "Mended a step of the plan",
+    "plan_fix": "Fixed a step of the plan",
     "python_execute": "Ran Python apart from the notebook",
     "node_execute": "Ran JavaScript apart from the notebook",
     "file_system": "Looked at files",
@@ -166,7 +166,7 @@ _DONE = {
 
 _KINDS = {
     "choose": "Chose how to go about it",
-    "repair": "Mended a cell by rule",
+    "repair": "Fixed a cell by rule",
     "branch": "Branched",
     "adopt": "Took over a branch",
     "compact": "Summed up what was said",

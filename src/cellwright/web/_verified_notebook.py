@@ -206,7 +206,7 @@ class Shares:
             return {}
         except (OSError, msgspec.MsgspecError) as error:
             raise SharesUnreadable(
-                f"{self._path} cannot be read: {error}", hint="Mend it, or remove it and share again"
+                f"{self._path} cannot be read: {error}", hint="Fix it, or remove it and share again"
             ) from error
         return {key: share for key, share in shares.items() if share.until > now}
 

@@ -135,7 +135,7 @@ async def test_an_error_that_a_rule_can_mend_costs_no_request(ask: Any, engine: 
     script = Script({"main/act": [run("print(math.factorial(3))"), "The product is 6."]})
     outcome = await ask("Add them", script)
     assert (outcome.answer, outcome.steps) == ("The product is 6.", 2)
-    assert "Mended by rule" in told(script.prompts[1])
+    assert "Fixed by rule" in told(script.prompts[1])
     assert [cell.source for cell in engine.session(outcome.session_id).cells if cell.runs] == [
         "import math\nprint(math.factorial(3))"
     ]

@@ -55,7 +55,7 @@ async def test_a_cell_is_mended_and_runs_from_the_state_before_it(engine: Engine
     assert mended.execution.text == "1.0\n"
     assert session.cell(execution.cell_id or "").source.startswith("import math")
     assert await shown(session, "items") == "[1]"
-    assert "Mended by rule" in mended.text
+    assert "Fixed by rule" in mended.text
     assert (mended.suggestion, mended.verdict, mended.notes) == ("", None, ())
 
 

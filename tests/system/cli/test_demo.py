@@ -34,7 +34,7 @@ def test_the_agent_answers_a_scripted_models_question_without_a_key(place: Place
     done = place.run("demo", "--agent")
     assert done.returncode == 0, done.stderr + done.stdout
     assert done.stdout.splitlines()[-1] == "North sold the most units: 703."
-    assert "Mended by rule" in done.stderr
+    assert "Fixed by rule" in done.stderr
     assert "(verified)" in done.stderr
     assert "warning" not in done.stderr
 

@@ -1,4 +1,4 @@
-"""Charts looked over by rule: what a chart lacks and how to mend it, and the pictures for a critic who sees.
+"""Charts looked over by rule: what a chart lacks and how to fix it, and the pictures for a critic who sees.
 
 What a chart has is read in ``charts``. What needs eyes or judgement is a model's to say.
 """
@@ -71,7 +71,7 @@ _FIXES: dict[str, dict[Maker, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """What is wrong with a chart, and how to mend it."""
+    """What is wrong with a chart, and how to fix it."""
 
     cell_id: str | None
     what: str
@@ -91,7 +91,7 @@ def chart_issues(engine: Engine, execution_ids: Iterable[str]) -> list[Issue]:
 
 def issues_of(cell_id: str | None, outputs: Sequence[Mapping[str, Any]]) -> list[Issue]:
     """What is wrong with a cell's charts, also with those that could not be drawn."""
-    found = [Issue(cell_id, what, "mend what it says, and run the cell again") for what in _undrawn(outputs)]
+    found = [Issue(cell_id, what, "fix what it says, and run the cell again") for what in _undrawn(outputs)]
     charts = charts_in(outputs)
     for number, chart in enumerate(charts, 1):
         named = f"chart {number} of the cell: " if len(charts) > 1 else ""

@@ -329,7 +329,7 @@ class ExecuteAndFix(Arguments):
 
 
 async def execute_and_fix_jupyter_cells(call: Call, args: ExecuteAndFix) -> Reply:
-    """Run all cells; the first that fails is returned with its error, to be mended with update_jupyter_cell."""
+    """Run all cells; the first that fails is returned with its error, to be fixed with update_jupyter_cell."""
     session, _ = await _session(call, args.filename)
 
     async def submit() -> Sequence[Execution]:
@@ -376,7 +376,7 @@ MONADIC = Dialect(
         "Jupyter notebooks with live kernels. create_jupyter_notebook returns a file name with its timestamp; remember "
         "it, and give it to every later call: when the user asks for more cells, add_jupyter_cells to that same notebook, "
         "and create another only when the user asks for a new one. Variables, functions and imports last between cells. "
-        "Where a cell fails, get_jupyter_cells_with_results shows it; delete_jupyter_cell or update_jupyter_cell mend it, "
+        "Where a cell fails, get_jupyter_cells_with_results shows it; delete_jupyter_cell or update_jupyter_cell fix it, "
         "three times at most. A long cell returns an execution id: execution_wait goes on waiting, execution_cancel stops it."
     ),
     {

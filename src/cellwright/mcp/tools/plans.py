@@ -156,7 +156,7 @@ PLAN_TOOLS = (
 )
 
 
-# How a plan is answered: a line a TODO, what was mended and how, why it stopped, what to call next, and what
+# How a plan is answered: a line a TODO, what was fixed and how, why it stopped, what to call next, and what
 # its cells put out. Text with pictures, or one JSON object; a client is told each fix and each output once.
 
 _LEAST_TOKENS = 50
@@ -280,11 +280,11 @@ def _lines(
     yield _next_call(call, session, plan, run)
 
 
-def _todo_lines(plan: Plan, mended: set[str]) -> Iterator[str]:
+def _todo_lines(plan: Plan, fixed: set[str]) -> Iterator[str]:
     if len(plan.steps) <= _MOST_LINES:
         yield from (todo_line(plan, todo) for todo in plan.steps)
         return
-    for (status, alone), group in groupby(plan.steps, lambda todo: (todo.status, todo.id in mended)):
+    for (status, alone), group in groupby(plan.steps, lambda todo: (todo.status, todo.id in fixed)):
         todos = list(group)
         if alone or status in ("running", "failed") or len(todos) < _ALIKE:
             yield from (todo_line(plan, todo) for todo in todos)

@@ -313,7 +313,7 @@ def fix_library_name(failure: Failure) -> Proposal | None:
 
 
 def _missed_elsewhere(failure: Failure) -> Proposal | None:
-    """What a function of another cell asks for: the place to mend is there."""
+    """What a function of another cell asks for: the place to fix is there."""
     case = _case(failure, "AttributeError")
     match = _NO_MEMBER.match(case.error.message) if case else None
     row = next((row for row in NAMES if match and row.old == f"{match['module']}.{match['name']}"), None)

@@ -416,7 +416,7 @@ REPAIRS: tuple[Repair, ...] = (
 
 
 def fix_syntax(failure: Failure) -> Proposal | None:
-    """Mend what is mechanical in a text that Python cannot read."""
+    """Fix what is mechanical in a text that Python cannot read."""
     error = error_of(failure)
     if failure.state != "error" or failure.language != "python" or error is None or error.type not in _ERRORS:
         return None

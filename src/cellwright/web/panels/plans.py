@@ -117,7 +117,7 @@ async def _fix(request: PageRequest) -> Response:
     return request.done("The plan goes on with it")
 
 
-async def _mend(request: PageRequest) -> Response:
+async def _ask_fixers(request: PageRequest) -> Response:
     """Ask the fixers what to do about the current step."""
     await request.site.planner.fix(request.session())
     return request.done("The fixers are asked")
@@ -147,7 +147,7 @@ ROUTES = [
     action(f"{_AT}/run", _run),
     action(f"{_AT}/stop", _stop),
     action(f"{_AT}/fix", _fix),
-    action(f"{_AT}/mend", _mend),
+    action(f"{_AT}/ask-fixers", _ask_fixers),
     action(f"{_AT}/skip", _skip),
     action(f"{_AT}/verify", _verify),
     action(f"{_AT}/verify/stop", _stop_verifying),
