@@ -1,17 +1,19 @@
 """The host: owns kernels and what they run, numbers and journals what they say, and answers its engine.
 
 It lives in a process of its own and outlives its engines; the newest one to attach is the engine. It knows no
-notebooks and no sessions (see ``engine``). How a kernel's work is ordered stands in ``cell_queue`` and ``runner``.
+notebooks and no sessions (see ``engine``). How a kernel's work is ordered stands in ``_cell_queue`` and ``_runner``.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
@@ -106,8 +108,8 @@ def machine_memory() -> MemoryUse:
         own = Path("/proc/self/cgroup").read_text(encoding="utf-8")
     except OSError:
         return whole
-    found = [use for place in _groups_around(own) if (use := group_use(*place)) is not None]
-    limited = [_within(use, whole) for use in found if use.total < whole.total]
+    found = (group_use(*place, below=whole.total) for place in _groups_around(own, _CGROUP))
+    limited = [_within(use, whole) for use in found if use is not None]
     least, fullest = min(limited, default=whole, key=_left), max(limited, default=whole, key=_fraction)
     return replace(least, around=fullest.fraction) if fullest.fraction > least.fraction else least
 
@@ -126,36 +128,48 @@ def _fraction(use: MemoryUse) -> float:
     return use.fraction
 
 
-def _groups_around(own: str) -> Iterator[tuple[Path, GroupFiles]]:
+@lru_cache(maxsize=1)
+def _groups_around(own: str, mounted: Path) -> tuple[tuple[str, GroupFiles], ...]:
     """The cgroups that a process is in, by what ``/proc`` says of it, each with the names of its files."""
+    found: list[tuple[str, GroupFiles]] = []
     for line in own.splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
-        top, names = (_CGROUP / "memory", V1) if controllers else (_CGROUP, V2)
+        top, names = (mounted / "memory", V1) if controllers else (mounted, V2)
         # Inside a container the path is the machine's, or starts where the container does: all that is there counts.
         inside = PurePath(path.lstrip("/"))
-        for part in dict.fromkeys((inside, *inside.parents)):
-            yield top / part, names
+        found += [(str(top / part), names) for part in dict.fromkeys((inside, *inside.parents))]
+    return tuple(found)
 
 
-def group_use(directory: Path, names: GroupFiles) -> MemoryUse | None:
-    """What a cgroup may have and has, by the names of its files; None where it has no limit."""
+def group_use(directory: str, names: GroupFiles, *, below: int) -> MemoryUse | None:
+    """What a cgroup may have and has, by the names of its files; None where it has no limit below this one.
+
+    A host asks before each cell: what tells nothing is not read.
+    """
     limit_name, used_name, cache_name = names
     try:
-        limit = int((directory / limit_name).read_text(encoding="ascii"))
-        used = int((directory / used_name).read_text(encoding="ascii"))
+        limit = int(_content(f"{directory}/{limit_name}"))
+        if limit >= below:
+            return None
+        used = int(_content(f"{directory}/{used_name}"))
     except (OSError, ValueError):  # no such file, or "max"
         return None
-    return MemoryUse(limit, max(0, used - _cached(directory / "memory.stat", cache_name)))
+    return MemoryUse(limit, max(0, used - _cached(f"{directory}/memory.stat", cache_name)))
 
 
-def _cached(path: Path, name: str) -> int:
+def _cached(path: str, name: str) -> int:
     try:
-        words = (line.split() for line in path.read_text(encoding="ascii").splitlines())
-        return next((int(value) for key, value in words if key == name), 0)
-    except (OSError, ValueError):
+        found = re.search(rf"^{name} (\d+)$", _content(path), re.MULTILINE)
+    except OSError:
         return 0
+    return int(found[1]) if found is not None else 0
+
+
+def _content(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read()
 
 
 # Before anybody has said how long.

@@ -110,7 +110,9 @@ def _bound_by_sql(source: str) -> frozenset[str]:
     return frozenset({name}) if name is not None else frozenset()
 
 
+@lru_cache(maxsize=32)  # a cell that ran is asked about by whoever knows the session, and for each client
 def _read(source: str) -> _Reader:
+    """Read a cell; what it found is not changed afterwards."""
     reader, tree = _Reader(), python_cell(source).tree
     if tree is not None:
         try:

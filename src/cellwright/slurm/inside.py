@@ -287,8 +287,7 @@ def _granted(environment: Mapping[str, str]) -> int | None:
 
 def _job_group() -> MemoryUse | None:
     for path, names in _found():
-        use = group_use(path, names)
-        if use is not None and use.total < _NO_LIMIT:
+        if (use := group_use(str(path), names, below=_NO_LIMIT)) is not None:
             return use
     return None
 
