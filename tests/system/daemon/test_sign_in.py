@@ -6,29 +6,19 @@ import base64
 import hashlib
 import secrets
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import httpx2
 import pytest
-from mcp import Client
-from mcp.client.auth import OAuthClientProvider
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthToken,
-)
 
 from tests.support.oauth.browser import User, told
+from tests.support.oauth.client import BACK, Memory, signed_in
 from tests.system.daemon.conftest import files_with, place_in
 from tests.system.daemon.test_listeners import Served, served, shown
 
 pytestmark = pytest.mark.anyio
 
-BACK = "http://127.0.0.1:47111/callback"
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 
 
@@ -48,55 +38,12 @@ async def http(listener: Served) -> AsyncIterator[httpx2.AsyncClient]:
         yield http
 
 
-class Memory:
-    """What a client keeps."""
-
-    tokens: OAuthToken | None = None
-    client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
-
-
-@asynccontextmanager
-async def signed_in(
-    listener: Served, user: User, memory: Memory, mode: str = "auto"
-) -> AsyncIterator[Client]:
-    """The SDK's client, which knows nothing but the address."""
-    answers: list[dict[str, str]] = []
-
-    async def opens(url: str) -> None:
-        answers.append(await user.answers(url))
-
-    async def hears() -> AuthorizationCodeResult:
-        said = answers.pop()
-        return AuthorizationCodeResult(code=said["code"], state=said["state"], iss=said["iss"])
-
-    url = f"http://{listener.address}/mcp"
-    about = OAuthClientMetadata.model_validate({"client_name": "Sky <b>Reader</b>", "redirect_uris": [BACK]})
-    auth = OAuthClientProvider(url, about, memory, opens, hears)
-    async with (
-        httpx2.AsyncClient(auth=auth, timeout=30) as http,
-        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
-    ):
-        yield client
-
-
 @pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
 async def test_a_client_that_knows_only_the_address_signs_in_and_goes_further_when_it_must(
     listener: Served, mode: str
 ) -> None:
     user, memory = User(listener.token), Memory()
-    async with signed_in(listener, user, memory, "auto" if mode < "2026" else mode) as client:
+    async with signed_in(listener.address, user, memory, "auto" if mode < "2026" else mode) as client:
         made = await client.call_tool("notebook_create", {"name": "signed in"})
         assert not made.is_error
         assert memory.tokens is not None
