@@ -70,8 +70,8 @@ class Arrival:
 
     @property
     def is_greeted(self) -> bool:
-        """Whether it had its answer to ``initialize``."""
-        return any(answer.method == "initialize" for answer in self.answered.values())
+        """Whether it had its answer to ``initialize``, and may have the recorded lists."""
+        return any(answer.greets for answer in self.answered.values())
 
     @property
     def wants(self) -> str | None:

@@ -31,6 +31,9 @@ _MODERN_KEYS = (
     "io.modelcontextprotocol/clientCapabilities",
 )
 
+_APPS = "io.modelcontextprotocol/ui"
+"""The extension of clients that show apps: they are told more of the tools than is recorded."""
+
 OTHER = "other"
 """Stands for every protocol version that the server does not know."""
 
@@ -48,11 +51,19 @@ class RecordedAnswer:
     """One reply from the record, kept until the server has given its own."""
 
     def __init__(
-        self, method: str, ident: str | int, result: dict[str, Any], *, modern: bool = False
+        self,
+        method: str,
+        ident: str | int,
+        result: dict[str, Any],
+        *,
+        modern: bool = False,
+        greets: bool = False,
     ) -> None:
         self.method = method
         self.ident = ident
         self.result = result
+        self.greets = greets
+        """Whether the lists that the client asks for next may be answered from the record, too."""
         self._modern = modern
 
     @property
@@ -99,7 +110,8 @@ class RecordedAnswers:
             return None
         if method in ("initialize", DISCOVER):
             result = self._greeting(method, params, dialect, sets)
-            return RecordedAnswer(method, ident, result) if result is not None else None
+            greets = method == "initialize" and not _shows_apps(params.get("capabilities"))
+            return RecordedAnswer(method, ident, result, greets=greets) if result is not None else None
         if method in LISTS and "cursor" not in params:
             modern = _modern_version(params)
             if modern is not None or greeted:
@@ -198,10 +210,17 @@ def _whole(value: float) -> float:
     return int(value) if value.is_integer() else value
 
 
+def _shows_apps(capabilities: object) -> bool:
+    extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
+    return isinstance(extensions, dict) and _APPS in extensions
+
+
 def _modern_version(params: dict[str, Any]) -> str | None:
-    """The protocol's version that a request names by itself, as those without a handshake do."""
+    """The protocol's version that a request names by itself, as those without a handshake do; None of those with apps."""
     meta = params.get("_meta")
     if not isinstance(meta, dict) or any(key not in meta for key in _MODERN_KEYS):
+        return None
+    if _shows_apps(meta["io.modelcontextprotocol/clientCapabilities"]):
         return None
     version = meta[VERSION_KEY]
     return version if isinstance(version, str) else None

@@ -68,6 +68,7 @@ from cellwright.mcp._arguments import (
 from cellwright.mcp._elicitation import OUR_STATE, InputNeeded, approvals_of, asked_by_call, take_approvals
 from cellwright.mcp._looks import icon_of, server_icon, title_of
 from cellwright.mcp._tool_names import ToolNames
+from cellwright.mcp.apps.shell import ABOUT, VIEW_OF_TOOL, shows_apps
 from cellwright.mcp.clients import Client, Clients, Pace
 from cellwright.mcp.context import Knowledge, handback_note
 from cellwright.notebook import slug
@@ -141,6 +142,8 @@ class Call:
     """Called once the call is over."""
     beside: set[str] = field(default_factory=set)
     """The sessions that it may change though a person has them: they, or the settings, said so."""
+    about: dict[str, Any] = field(default_factory=dict)
+    """What an app begins with that shows the reply: the session, and what of it."""
 
     @property
     def engine(self) -> Engine:
@@ -197,6 +200,7 @@ class Call:
         elif len(self.client.sessions) > 1:
             self.client.addressed = None  # so that the reply says which it was
         self._is_seen_at(found.session, changes=not reads and self.changes)
+        self.about["session_id"] = found.session.id
         if (news := self.client.news_of(found.session.id, found.session.record.handback)) is not None:
             self.notes.append(self.shared.names.say(handback_note(news)))
         if not reads:
@@ -224,6 +228,7 @@ class Call:
 
     def works_with(self, session: Session) -> None:
         """A session is the client's own from now on, and known as what it works on."""
+        self.about["session_id"] = session.id
         self.client.worked_with(session.id)
         if self.caller.program is not None and self.changes:
             session.worked_on_by(self.caller.program)
@@ -483,7 +488,8 @@ class ServerTool(Tool):
         finally:
             for end in call.endings:
                 end()
-        return _result(reply, call.notes, self.shared.engine.banner, links=caller.knows_links)
+        about = call.about if caller.shows_apps and self.name in VIEW_OF_TOOL else None
+        return _result(reply, call.notes, self.shared.engine.banner, links=caller.knows_links, about=about)
 
     async def _run_beside(self, call: Call, args: Arguments) -> Reply:
         """Run the tool; where a person has the session, ask whether it may be changed all the same."""
@@ -499,8 +505,13 @@ class ServerTool(Tool):
             return await self.definition.run(call, args)
 
 
-def _result(reply: Reply, notes: list[str], banner: str | None, *, links: bool) -> CallToolResult:
-    """A reply as the SDK sends it. What is said before a text is a block of its own: the text may be a file's."""
+def _result(
+    reply: Reply, notes: list[str], banner: str | None, *, links: bool, about: dict[str, Any] | None
+) -> CallToolResult:
+    """A reply as the SDK sends it. What is said before a text is a block of its own: the text may be a file's.
+
+    ``about`` is for the app that shows it.
+    """
     data, text = reply.data, reply.text
     if data is not None and banner is not None:
         data = {"banner": banner, **data}
@@ -510,7 +521,8 @@ def _result(reply: Reply, notes: list[str], banner: str | None, *, links: bool) 
         before.insert(0, banner)
     content: list[ContentBlock] = [TextContent(text="\n".join(before))] if before else []
     content += [TextContent(text=text), *reply.images, *(reply.links if links else ())]
-    return CallToolResult(content=content, structured_content=data)
+    meta = {ABOUT: about} if about else None
+    return CallToolResult(content=content, structured_content=data, _meta=meta)
 
 
 # Who makes a tool call, and what it hears while the call goes on: progress, log messages, whether it was
@@ -530,6 +542,8 @@ class Caller:
     """Whether it is sent log messages during the call."""
     asks: Literal["no", "calls", "rounds"] = "no"
     """Whether its person can be asked something: by a request during its call, or by an answer to it."""
+    shows_apps = False
+    """Whether a result is shown by an app, where it has one."""
     asks_passwords = False
     """Whether it does so where nobody else sees the answer."""
     knows_links = False
@@ -583,6 +597,7 @@ class RequestCaller(Caller):
         if form is not None and (form.form is not None or form.url is None):
             self.asks = "rounds" if context.request_context.protocol_version >= "2026" else "calls"
             self.asks_passwords = _PASSWORDS in ((able and able.experimental) or {})
+        self.shows_apps = shows_apps(able)
         self.answers = context.input_responses or {}
         self.approvals = approvals_of(context.request_state) if context.request_state else ()
 

@@ -46,6 +46,7 @@ from mcp.types import (
     ResourceTemplate,
     SetLevelRequestParams,
     SubscribeRequestParams,
+    Tool,
     UnsubscribeRequestParams,
     jsonrpc_message_adapter,
 )
@@ -61,6 +62,8 @@ from cellwright.mcp._prompts import prompt_problem, prompts, reason_of
 from cellwright.mcp._resources import Resources
 from cellwright.mcp._scopes import ScopedCalls
 from cellwright.mcp._tool_names import ToolNames
+from cellwright.mcp.apps.shell import app_resource, shows_apps, with_apps
+from cellwright.mcp.apps.views import APP_TOOLS
 from cellwright.mcp.calls import ServerTool, Shared, ToolServer, as_tool
 from cellwright.mcp.clients import NO_GRANTS, Client, ClientGrants, Clients, Notifier, Pace, RequestContext
 from cellwright.mcp.context import Knowledge
@@ -242,6 +245,8 @@ _MOST_FOLLOWED = 1_000
 _PAGE = 500
 """Resources that one answer lists."""
 
+_ONLY_FOR_APPS = frozenset(made.name for made in APP_TOOLS)
+
 Lifespan = Callable[[MCPServer[Clients]], AbstractAsyncContextManager[Clients]]
 
 
@@ -254,13 +259,16 @@ class NotebookServer(ToolServer):
         resources: Resources,
         go_on: ServerTool,
         listed: frozenset[str],
+        *,
+        has_apps: bool,
         **options: Any,
     ) -> None:
-        """``listed`` are the tools that clients see before they ask for more."""
+        """``listed`` are the tools that clients see before they ask for more; ``has_apps`` is whether apps may show them."""
         super().__init__(go_on, **options)
         self._engine = engine
         self._notebooks = resources
         self._listed = listed
+        self._has_apps = has_apps
         lowlevel = self._lowlevel_server
         lowlevel.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
         lowlevel.add_request_handler("resources/list", PaginatedRequestParams, self._list)
@@ -272,7 +280,13 @@ class NotebookServer(ToolServer):
     async def _list_tools(self, context: RequestContext, _: PaginatedRequestParams) -> ListToolsResult:
         asked_for = context.lifespan_context.of(context).toolsets
         names = self._listed.union(made.name for name in asked_for for made in TOOLSETS[name])
+        if self._has_apps and shows_apps(context.session.client_capabilities):
+            return ListToolsResult(tools=with_apps(await super().list_tools(), names))
         return ListToolsResult(tools=[tool for tool in await self.list_tools() if tool.name in names])
+
+    async def list_tools(self) -> list[Tool]:
+        """The tools that a model may call: not those that only apps do."""
+        return [tool for tool in await super().list_tools() if tool.name not in _ONLY_FOR_APPS]
 
     async def _list(self, context: RequestContext, params: PaginatedRequestParams) -> ListResourcesResult:
         # Who asked for the list once is told when it changes.
@@ -321,7 +335,7 @@ class NotebookServer(ToolServer):
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[Clients, Any] | None = None
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
-        content = await self._notebooks.read(str(uri))
+        content = await self._notebooks.read(str(uri)) or await app_resource(str(uri))
         return [content] if content is not None else await super().read_resource(uri, context)
 
 
@@ -336,13 +350,16 @@ def build_server(
     listed: frozenset[str],
 ) -> NotebookServer:
     """The server object; ``about`` is what a client is told first, ``listed`` the tools that it sees first."""
+    # A dialect's tools are another system's, whose results have no views.
+    for_apps = [as_tool(made, shared) for made in APP_TOOLS] if dialect is None else []
     server = NotebookServer(
         shared.engine,
         Resources(shared.engine, shared.knowledge, shared.names),
         as_tool(ROUND, shared),
         listed,
+        has_apps=bool(for_apps),
         instructions=about,
-        tools=list(tools),
+        tools=[*tools, *for_apps],
         lifespan=lifespan,
         subscriptions=bus,
         log_level="WARNING",

@@ -7,66 +7,35 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from cellwright.engine import Session
-from cellwright.engine.cell_states import ran_in_kernel
 from cellwright.engine.grids import GridColumn, GridHead, ShownTable
+from cellwright.engine.shown_tables import digest_of, may_have_grid, shown_table
 from cellwright.errors import KernelBusy, KernelGone, UnknownCell
 from cellwright.notebook import Cell
 from cellwright.notebook.languages import cell_metadata
 from cellwright.web.requests import PageRequest, action, answer, attachment, page
 
-__all__ = ["ROUTES", "chart_code", "may_have_grid", "shown_table"]
+__all__ = ["ROUTES", "chart_code"]
 
 _MOST_ROWS = 1_000
 _MOST_FILTERS = 20
 _NUMBER = re.compile(r"\d{1,12}")
 
 
-def may_have_grid(session: Session, cell: Cell, number: int) -> bool:
-    """Whether the live kernel has the table of an output, or will tell once the cell that displays it has ended."""
-    is_running = any(one.cell_id == cell.id for one in session.runs.live)
-    waits = is_running and session.runs_python and _digest(_output(cell, number)) is not None
-    return waits or shown_table(session, cell, number) is not None
-
-
-def shown_table(session: Session, cell: Cell, number: int) -> ShownTable | None:
-    """What the live kernel finds the table of an output by; None where it has none."""
-    output, count = _output(cell, number), cell.execution_count
-    if count is None or not session.runs_python or not ran_in_kernel(session, cell):
-        return None
-    if output.get("output_type") == "execute_result":
-        return ShownTable(count) if output.get("execution_count") == count else None
-    digest = _digest(output)
-    return ShownTable(count, digest) if digest is not None else None
-
-
-def _output(cell: Cell, number: int) -> Mapping[str, Any]:
-    return cell.outputs[number] if number < len(cell.outputs) else {}
-
-
 async def _head(request: PageRequest) -> Response:
     session, cell, number, table = _asked(request)
     head = await session.grids.head(table)
     told = msgspec.to_builtins(head)
-    shown = _digest(cell.outputs[number])
+    shown = digest_of(cell.outputs[number])
     # Of a table without a digest nobody can tell.
     told["changed"] = shown is not None and shown not in head.digests
     del told["digests"]
     return answer(told)
-
-
-def _digest(output: Mapping[str, Any]) -> str | None:
-    """What the kernel told of the table beside its HTML."""
-    metadata = output.get("metadata")
-    ours = metadata.get("cellwright") if isinstance(metadata, Mapping) else None
-    digest = ours.get("digest") if isinstance(ours, Mapping) else None
-    return digest if isinstance(digest, str) else None
 
 
 async def _rows(request: PageRequest) -> Response:

@@ -21,6 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 from cellwright.charts.html_embed import interactive
 from cellwright.charts.specguard import check_spec
 from cellwright.charts.themes import theme_config
+from cellwright.engine.shown_tables import may_have_grid
 from cellwright.errors import ChartError, UnknownCell
 from cellwright.formats.display_data import (
     MAX_PICTURE_BYTES,
@@ -37,7 +38,6 @@ from cellwright.formats.markup import MAX_CHARACTERS
 from cellwright.formats.prose import ProseWriter, bare_latex, formula_html
 from cellwright.formats.sanitize import Clean, clean_fragment
 from cellwright.notebook.widgets import VIEW_MIME, view_of
-from cellwright.web._grid import may_have_grid
 from cellwright.web._tables import asked_by, csv_text, table_of, table_page
 from cellwright.web._templates import amount, render
 from cellwright.web.requests import PageRequest, attachment, page

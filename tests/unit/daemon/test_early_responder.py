@@ -179,3 +179,16 @@ def test_a_client_that_was_told_an_old_list_is_told_that_it_changed() -> None:
     assert conversation.outgoing(again) == again, "the next one with this id is another question"
     same = Conversation({2: early})
     assert same.outgoing(b'{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"a"}]}}\n') is None
+
+
+def test_a_client_that_shows_apps_waits_for_the_servers_own_lists(tmp_path: Path) -> None:
+    apps = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
+    modern = MODERN | {"io.modelcontextprotocol/clientCapabilities": apps}
+    client = Client(tmp_path)
+    client.says(
+        {"id": 1, "method": "initialize", "params": HELLO | {"capabilities": apps}},
+        {"id": 2, "method": "tools/list"},
+        {"id": 3, "method": "tools/list", "params": {"_meta": modern}},
+    )
+    assert client.hears()["id"] == 1
+    assert list(client.ends().answered) == [1]

@@ -8,14 +8,15 @@ import time
 from cellwright.engine import Event, Execution
 from cellwright.engine._executions import cell_completed
 from cellwright.engine.records import CheckpointRecord, ExecutionRecord, Requester, Span
+from cellwright.engine.timeline import cell_words, moments_of
 from cellwright.notebook import Cell, CellAdded, Document
 from cellwright.notebook.cells import RunTimes, run_times
 from cellwright.web._notebook import CELLS, touched_by
 from cellwright.web._templates import moment, period
-from cellwright.web.panels.branches import line_rows, moments_of, paired
+from cellwright.web.panels.branches import line_rows, paired
 from cellwright.web.panels.environment import rules_in_words
 from cellwright.web.panels.files import picture_type
-from cellwright.web.panels.history import cell_words, history_page, remarks_on, shown_outputs
+from cellwright.web.panels.history import history_page, remarks_on, shown_outputs
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 

@@ -219,6 +219,7 @@ async def branch_adopt(call: Call, args: AdoptBranch) -> Reply:
     for gone in (branch.id, *adopted.dropped):
         call.client.forget(gone)
     call.client.worked_with(session.id)
+    call.about["session_id"] = session.id
     # The reply says whose state it is: no later one need say that the kernel was replaced.
     call.client.generations[session.id] = session.generation
     about = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
@@ -12,14 +12,13 @@ from typing import Any, Literal, TypeAlias
 import anyio
 from starlette.responses import Response
 
-from cellwright.engine import Branch, CheckpointRecord, RolledBack, Session, SessionView
-from cellwright.engine.lineage import contains
-from cellwright.engine.records import ExecutionRecord
+from cellwright.engine import Branch, RolledBack, Session, SessionView
+from cellwright.engine.timeline import cell_words, moments_of, places_of, relatives_of
 from cellwright.errors import UnknownSession
 from cellwright.notebook import Cell
 from cellwright.notebook.comparison import compare_outputs
 from cellwright.notebook.merge import merge_order
-from cellwright.web.panels.history import Shown, cell_words, places_of, shown_outputs
+from cellwright.web.panels.history import Shown, shown_outputs
 from cellwright.web.requests import PageRequest, action, page
 
 __all__ = [
@@ -29,50 +28,13 @@ __all__ = [
     "branches",
     "checkpoints",
     "line_rows",
-    "moments_of",
     "paired",
 ]
-
-Relation: TypeAlias = Literal["origin", "this session", "beside it", "branch of it"]
-
-
-@dataclass(frozen=True, slots=True)
-class Relative:
-    """A session of the same family, and how it is related to the one that is looked at."""
-
-    relation: Relation
-    session: Session
-    can_be_adopted: bool
-    """Whether what it was grown from is still there."""
 
 
 async def branches(request: PageRequest) -> dict[str, Any]:
     """The family."""
     return {"family": relatives_of(request.session(), request.engine.sessions())}
-
-
-def relatives_of(session: Session, sessions: Iterable[Session]) -> list[Relative]:
-    """Where it came from first, then what it stands beside, then what came of it; nobody where it is alone."""
-    known = {one.id: one for one in sessions}
-    origin = session.record.branch_of
-    found = [
-        Relative(relation, one, one.record.branch_of in known)
-        for one in known.values()
-        if (relation := _relation(one, session, origin)) is not None
-    ]
-    order = ("origin", "this session", "beside it", "branch of it")
-    found.sort(key=lambda one: (order.index(one.relation), one.session.record.created_at))
-    return found if len(found) > 1 else []
-
-
-def _relation(one: Session, session: Session, origin: str | None) -> Relation | None:
-    if one.id == session.id:
-        return "this session"
-    if one.id == origin:
-        return "origin"
-    if one.record.branch_of == session.id:
-        return "branch of it"
-    return "beside it" if origin is not None and one.record.branch_of == origin else None
 
 
 async def _grow(request: PageRequest) -> Response:
@@ -133,46 +95,11 @@ _MOST_NAME = 200
 _MOST_WORDS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """One checkpoint on the timeline."""
-
-    id: str
-    title: str
-    time: float
-    before: str
-    """The cell that it was taken before, in words."""
-    memory_bytes: int
-    files: int
-    undone: str
-    """What ran since then and would be undone, in words."""
-    cannot_return: tuple[str, ...]
-
-
 async def checkpoints(request: PageRequest) -> dict[str, Any]:
     """The timeline, the newest first."""
     session = request.session()
     made = await session.state_history() if session.checkpoints else []
     return {"moments": moments_of(session.checkpoints, made, places_of(session.cells))}
-
-
-def moments_of(
-    kept: Sequence[CheckpointRecord], made: Sequence[ExecutionRecord], places: Mapping[str, int]
-) -> list[Moment]:
-    """Checkpoints, the newest first, against what made the state that there is now."""
-    return [
-        Moment(
-            id=one.id,
-            title=one.name or one.id,
-            time=one.time,
-            before=cell_words([one.cell_id], places) if one.cell_id is not None else "",
-            memory_bytes=one.private_bytes,
-            files=one.files,
-            undone=cell_words((ran.cell_id for ran in made if not contains(one.lineage, ran)), places),
-            cannot_return=(*one.cannot_return, *(f"the file {name}" for name in one.files_left_out)),
-        )
-        for one in reversed(kept)
-    ]
 
 
 async def _take(request: PageRequest) -> Response:

@@ -1,0 +1,71 @@
+"""Apps in the chat: a host made with the package's own bridge shows what tools found, and buttons there change the session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, FrameLocator, expect
+
+from tests.browser.web.conftest import Served, assert_accessible, unhurried
+from tests.conftest import Require
+from tests.support.apps.hosting import SANDBOX, AppHost, host_script, open_host
+
+
+@pytest.fixture(scope="module")
+def host(browser: Browser, served: Served, require: Require) -> Iterator[AppHost]:
+    """One chat for all apps; at its end nothing was complained of or asked of anybody else."""
+    context = unhurried(browser.new_context(viewport={"width": 720, "height": 480}))
+    page, problems, asked = context.new_page(), [], []
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda failure: problems.append(str(failure)))
+    page.on("request", lambda request: asked.append(request.url))
+    yield open_host(page, served.url, served.token, host_script(require))
+    context.close()
+    assert problems == []
+    assert [one for one in asked if not one.startswith((served.url, SANDBOX, "data:"))] == []
+
+
+def looked_at(host: AppHost, name: str, axe: str) -> None:
+    """The app as it stands is legible to everybody, in both kinds of light; into the gallery where somebody wants it there."""
+    for theme in ("dark", "light"):
+        host.page.evaluate("theme => host.light(theme)", theme)
+        expect(host.app.locator(f":root[data-theme={theme}]")).to_be_attached()
+        assert_accessible(host.page.frames[-1], axe)
+        if directory := os.environ.get("CELLWRIGHT_GALLERY"):
+            path = Path(directory, f"app-{name}-{theme}.png")
+            host.page.locator("iframe").screenshot(path=path, animations="disabled")
+
+
+def said(app: FrameLocator, text: str) -> None:
+    expect(app.get_by_role("status")).to_contain_text(text)
+
+
+def test_a_button_in_the_chat_rolls_the_session_back_and_a_branch_is_adopted(
+    host: AppHost, served: Served, axe: str
+) -> None:
+    session = served.notebook("Prices", "price = 1")
+    app = host.show("checkpoint_create", session_id=session, name="before the rise")
+    served.add(session, "price = 2")
+    app = host.show("checkpoint_create", session_id=session, name="after it")
+    point = app.get_by_role("listitem").filter(has_text="before the rise")
+    expect(point).to_contain_text("Since then: cell 3")
+    point.get_by_role("button", name="Roll back").click()
+    expect(point).to_contain_text("What cell 3 did since then is undone")
+    looked_at(host, "checkpoints", axe)
+    point.get_by_role("button", name="Roll back now").click()
+    said(app, "Rolled back to before the rise")
+    assert "1" in served.tell("scratch_run", session_id=session, code="price")
+    assert f"rolled session {session} back" in host.told[-1]
+
+    app.get_by_role("button", name="Branch from before the rise").click()
+    said(app, "is a branch now")
+    branch = app.get_by_role("listitem").filter(has_text="branch of it")
+    branch_id = branch.locator("small").inner_text().rpartition(" ")[2]
+    served.tell("scratch_run", session_id=branch_id, code="price = 5")
+    branch.get_by_role("button", name="Adopt").click()
+    branch.get_by_role("button", name="Adopt now").click()
+    said(app, "is adopted")
+    assert "5" in served.tell("scratch_run", session_id=session, code="price")
