@@ -13,7 +13,7 @@ import pytest
 from cellwright import Engine, Settings, open_engine
 from cellwright.hosts import HostPaths, local
 from tests.kernel.sandbox.conftest import open_root
-from tests.support.hosts.forking import ForkedHosts
+from tests.support.hosts.forking import ForkedHosts, line
 from tests.waiting import LIMIT_S, UNHURRIED
 
 __all__ = ["OpenEngine", "end_host", "forked_hosts", "host_process", "open_at", "open_root"]
@@ -23,16 +23,10 @@ OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
 
 @pytest.fixture(scope="session", autouse=True)
 def forked_hosts() -> Iterator[None]:
-    """Hosts are forks, since few tests are about how one starts: ``kernel/sandbox`` and the lane ``system`` start them."""
-    # Each folder has this fixture, and a process may run several.
-    if isinstance(vars(local)["subprocess"], ForkedHosts):
-        yield
-        return
-    forked = ForkedHosts()
+    """Hosts are forks, since few tests are about how one starts: ``kernel/sandbox`` and ``kernel/hosts`` start them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "subprocess", forked)
+        patch.setattr(local, "subprocess", ForkedHosts(line))
         yield
-    forked.close()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Runs the command line, and daemons that it starts, as processes of their own without importing them anew each time.
 
 One process has imported what they need, and nothing has run in it; each call is a fork of it, with the caller's
-arguments, environment, directory and streams, and so is a daemon. So a test sees what it would see of fresh processes,
+arguments, environment, directory and streams, and so is a daemon; their hosts are forks of another. So a test sees what it would see of fresh processes,
 at a tenth of the processor time. Tests of how the programs themselves start use ``Place.start`` instead.
 """
 
@@ -24,6 +24,10 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, BinaryIO, NoReturn
 
+from cellwright.hosts import local
+from tests.support.hosts.forking import ForkedHosts, line
+
+ROOT = Path(__file__).parents[3]
 _MESSAGE_BYTES = 2**20
 
 
@@ -34,10 +38,12 @@ class ForkedCommand:
         self._limit_s = limit_s
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
+            lines = [theirs.fileno(), line().fileno()]
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, "-m", __name__, *map(str, lines)],
+                pass_fds=lines,
                 stdin=subprocess.DEVNULL,
+                cwd=ROOT,
             )
         self._line = ours
         self._turn = Lock()
@@ -145,7 +151,9 @@ def fork_a_daemon(_: str, command: Sequence[str], env: Mapping[str, str], **opti
                 os.close(opened)
             else:
                 os.dup2(descriptor, more[0])
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        kept = vars(local)["subprocess"].line().fileno()
+        os.closerange(3, kept)
+        os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
         signal.pthread_sigmask(signal.SIG_SETMASK, options["setsigmask"])
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -197,7 +205,7 @@ def _import_everything() -> None:
 
 
 if __name__ == "__main__":
-    # The script's own directory, which would hide packages behind files of ours.
+    # The directory of what hides packages behind files of ours.
     del sys.path[0]
     gc.disable()
     _import_everything()
@@ -205,6 +213,9 @@ if __name__ == "__main__":
     gc.freeze()
     gc.enable()
     os.posix_spawn = fork_a_daemon  # type: ignore[assignment]
+    hosts = socket.socket(fileno=int(sys.argv[2]))
+    hosts.set_inheritable(False)
+    local.subprocess = ForkedHosts(lambda: hosts)  # type: ignore[assignment]  # for what it uses of it
     serve(socket.socket(fileno=int(sys.argv[1])))
     from cellwright.cli import main
 

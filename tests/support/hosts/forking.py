@@ -1,14 +1,16 @@
 """Hosts, and the first fork server of each, as forks of one process that has imported what they need.
 
 To import takes a host a third of a second, a fork server as long, and its warming as long again; most tests are about
-neither. What runs is what would run, with the same arguments, environment, directory and streams, in a process that is
-a child of the same one. How the programs themselves start is tested by ``kernel/sandbox``, ``kernel/kernels`` and the
-lane ``system``, which start them.
+neither. What runs is what would run, with the same arguments, environment, directory and streams. How the programs
+themselves start is tested by ``kernel/sandbox``, ``kernel/kernels``, ``kernel/hosts``, ``system/clients`` and daemons that
+a test has started by ``Place.start`` or ``Place.pump``.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import functools
 import gc
 import importlib
 import json
@@ -21,6 +23,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any, NoReturn
@@ -31,51 +34,59 @@ _ROOM = "-" * 1_000
 
 
 class ForkedHosts:
-    """Stands where ``hosts.local`` has ``subprocess``, for the one program that it starts."""
+    """Stands where ``hosts.local`` has ``subprocess``, for the one program that it starts.
+
+    Whoever has the line may ask on it, at the same time as others.
+    """
 
     DEVNULL, PIPE = subprocess.DEVNULL, subprocess.PIPE
 
-    def __init__(self) -> None:
-        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            command = [sys.executable, __file__, str(theirs.fileno()), _ROOM]
-            self._process = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, cwd="/"
-            )
-        self._turn = Lock()
+    def __init__(self, line: Callable[[], socket.socket]) -> None:
+        self.line = line
 
     def Popen(self, command: Sequence[str], *, stderr: IO[bytes], **_: Any) -> ForkedHost:  # noqa: N802  # the other's name
         assert command[1:3] == ["-m", "cellwright.hosts"], command
         call = json.dumps({"command": command, "environment": dict(os.environ), "cwd": "/"}).encode()
-        (out, stdout), (ended, ends) = os.pipe(), os.pipe()
-        with self._turn:
-            socket.send_fds(self._line, [call], [stdout, stderr.fileno(), ends])
-            pid = int(self._line.recv(_MESSAGE_BYTES))
+        (out, stdout), (told, tells) = os.pipe(), os.pipe()
+        socket.send_fds(self.line(), [call], [stdout, stderr.fileno(), tells])
         os.close(stdout)
-        os.close(ends)
-        return ForkedHost(pid, os.fdopen(out, "rb"), ended)
+        os.close(tells)
+        return ForkedHost(os.fdopen(out, "rb"), os.fdopen(told, "rb"))
 
-    def close(self) -> None:
-        self._line.close()
-        self._process.wait()
+
+@functools.cache
+def line() -> socket.socket:
+    """To the process that forks hosts for this one and for what it starts; it is begun with the first, and ends with this one."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        command = [sys.executable, __file__, str(theirs.fileno()), _ROOM]
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, cwd="/")
+
+    def end() -> None:
+        process.terminate()
+        process.wait()
+
+    atexit.register(end)
+    return ours
 
 
 class ForkedHost:
     """What ``hosts.local`` uses of a ``Popen``."""
 
-    def __init__(self, pid: int, stdout: IO[bytes], ended: int) -> None:
-        self.pid = pid
+    def __init__(self, stdout: IO[bytes], told: IO[bytes]) -> None:
+        self.pid = int(told.readline())
         self.stdout = stdout
-        self._ended = ended
+        self._told = told
 
     def wait(self) -> int:
-        with os.fdopen(self._ended, "rb") as ended:
-            return int(ended.read() or 0)
+        with self._told as told:
+            return int(told.read() or 0)
 
 
-def serve(line: socket.socket, known: frozenset[str]) -> None:
+def serve(line: socket.socket) -> None:
     """Fork a host for each call and tell of its end, until the line ends."""
     living: dict[int, int] = {}
+    known: frozenset[str] | None = None
     woken, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
@@ -90,6 +101,7 @@ def serve(line: socket.socket, known: frozenset[str]) -> None:
         message, files, _, _ = socket.recv_fds(line, _MESSAGE_BYTES, 3)
         if not message:
             return
+        known = known or _import_everything()
         if (pid := os.fork()) == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -97,7 +109,7 @@ def serve(line: socket.socket, known: frozenset[str]) -> None:
         living[pid] = files.pop()
         for file in files:
             os.close(file)
-        line.send(str(pid).encode())
+        _tell(living[pid], f"{pid}\n")
 
 
 def _poller(*descriptors: int) -> Callable[[], set[int]]:
@@ -112,9 +124,14 @@ def _tell_ends(living: dict[int, int]) -> None:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        ends = living.pop(pid)
-        os.write(ends, str(os.waitstatus_to_exitcode(status)).encode())
-        os.close(ends)
+        tells = living.pop(pid)
+        _tell(tells, str(os.waitstatus_to_exitcode(status)))
+        os.close(tells)
+
+
+def _tell(descriptor: int, text: str) -> None:
+    with suppress(BrokenPipeError):  # who asked may have been killed
+        os.write(descriptor, text.encode())
 
 
 def _run(program: Callable[..., int], *arguments: Any) -> NoReturn:
@@ -229,6 +246,7 @@ def _import_everything() -> frozenset[str]:
     """What they import; returns the modules that a fork server has."""
     from cellwright_kernel import _forkserver as forkserver
 
+    gc.disable()
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)  # where it warms up
         forkserver.preload([])
@@ -237,15 +255,13 @@ def _import_everything() -> frozenset[str]:
     known = frozenset(sys.modules)
     for module in ("anyio._backends._asyncio", "cellwright.hosts.__main__"):
         importlib.import_module(module)
+    # Forks would look through all of it for garbage, and so copy it.
+    gc.freeze()
+    gc.enable()
     return known
 
 
 if __name__ == "__main__":
     # The script's own directory, which would hide packages behind files of ours.
     del sys.path[0]
-    gc.disable()
-    modules = _import_everything()
-    # Forks would look through all of it for garbage, and so copy it.
-    gc.freeze()
-    gc.enable()
-    serve(socket.socket(fileno=int(sys.argv[1])), modules)
+    serve(socket.socket(fileno=int(sys.argv[1])))
