@@ -1,8 +1,8 @@
-"""Holds the ports that a server has chosen for a kernel until the kernel is gone: others on this machine choose some too.
+"""Has a server's kernels be forks, and holds the ports that it has chosen for one until that is gone.
 
-Jupyter looks for one that is free, lets go of it, and has the kernel take it a second later. Where somebody else's kernel
-did so first, the server speaks with that one. A port that is bound, and not listened on, is given to no one who takes
-any; a kernel that asks for it gets it, since both say that they share it.
+Others on this machine choose ports, too. Jupyter looks for one that is free, lets go of it, and has the kernel take it
+a second later. Where somebody else's kernel did so first, the server speaks with that one. A port that is bound, and not
+listened on, is given to no one who takes any; a kernel that asks for it gets it, since both say that they share it.
 """
 
 import sys
@@ -36,4 +36,7 @@ def hold_ports() -> None:
 
 
 if "-m" in sys.orig_argv and sys.orig_argv[sys.orig_argv.index("-m") + 1] in SERVERS:
+    import forked_kernels  # beside this
+
+    forked_kernels.begin()
     hold_ports()
