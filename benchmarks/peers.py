@@ -76,6 +76,11 @@ def text_of(result: CallToolResult) -> str:
     return "\n".join(content.text for content in result.content if isinstance(content, TextContent))
 
 
+def data_of(result: CallToolResult) -> Any:
+    """The data of a reply of ours, which is its text."""
+    return json.loads(text_of(result))
+
+
 def pictures_of(result: CallToolResult) -> list[ImageContent]:
     return [content for content in result.content if isinstance(content, ImageContent)]
 

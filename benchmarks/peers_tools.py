@@ -13,7 +13,7 @@ import httpx2
 from mcp import Client
 from mcp.types import CallToolResult
 
-from peers import Peer, call, text_of
+from peers import Peer, call, data_of, text_of
 
 __all__ = ["Agent", "OurAgent", "PeerAgent"]
 
@@ -44,8 +44,7 @@ class OurAgent:
 
     async def create(self, name: str) -> CallToolResult:
         result = await call(self.client, "notebook_create", name=name)
-        assert result.structured_content is not None
-        self.session_id = result.structured_content["session_id"]
+        self.session_id = data_of(result)["session_id"]
         return result
 
     async def add_and_run(self, code: str) -> CallToolResult:
@@ -62,8 +61,7 @@ class OurAgent:
     async def last_seconds(self) -> float:
         """How long the execution that ended last took, as it is recorded."""
         listed = await call(self.client, "execution_list", session_id=self.session_id, limit=1)
-        assert listed.structured_content is not None
-        return float(listed.structured_content["executions"][0]["duration_ms"]) / 1_000
+        return float(data_of(listed)["executions"][0]["duration_ms"]) / 1_000
 
 
 def _cell_of(result: CallToolResult) -> str:

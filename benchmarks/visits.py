@@ -22,7 +22,7 @@ from nbconvert import HTMLExporter
 from playwright.async_api import Browser, BrowserContext
 
 from measuring import Bench, Contender, alternate, milliseconds
-from peers import Ours, Peer, call, open_ours, open_peer
+from peers import Ours, Peer, call, data_of, open_ours, open_peer
 from windows import LAB, OURS, Look, Visit, open_browser, open_window, pictured_at, visit
 
 __all__ = ["measure_visits"]
@@ -90,8 +90,7 @@ class Sides:
             return f"{self.lab.url}/lab/tree/{name}?token={self.lab.token}"
         async with self.ours.connect() as client:
             opened = await call(client, "notebook_open", path=name)
-        assert opened.structured_content is not None
-        return f"{self.url}/sessions/{opened.structured_content['session_id']}"
+        return f"{self.url}/sessions/{data_of(opened)['session_id']}"
 
 
 async def measure_visits(bench: Bench) -> None:

@@ -6,6 +6,7 @@ the daemon's page. Needs Chromium (``apt install chromium-headless-shell``).
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -70,7 +71,7 @@ class Agent:
         reply = await self.client.call_tool(tool, arguments)
         if reply.is_error:
             raise RuntimeError(f"{tool} failed: {reply.content}")
-        return reply.structured_content or {}
+        return json.loads(reply.content[-1].text)
 
     async def run(self, code: str, *, session_id: str = "", **options: Any) -> None:
         """Add a cell and run it; it may fail."""

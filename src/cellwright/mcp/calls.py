@@ -11,9 +11,10 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -38,7 +39,7 @@ from mcp.types import (
     TextContent,
     ToolAnnotations,
 )
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect
 
 import cellwright
@@ -74,7 +75,7 @@ from cellwright.mcp.context import Knowledge, handback_note
 from cellwright.notebook import slug
 from cellwright.oauth.scopes import Scope
 from cellwright.plans import Planner
-from cellwright.settings import fenced
+from cellwright.settings import Settings, fenced
 from cellwright.tools.web.fetch import Fetcher
 from cellwright.verification import Verifier
 
@@ -92,6 +93,7 @@ __all__ = [
     "as_tool",
     "data_reply",
     "find_session",
+    "form_for",
     "unknown_tool",
     "untimed",
 ]
@@ -263,6 +265,8 @@ class Definition:
     """Whether arguments are published by the names and units that they had before."""
     needs: Scope | None = None
     """The scope that a client which signed in needs, where that is not told by what the tool does to the world."""
+    gives: type[Any] | None = None
+    """What its data has, where that is always the same."""
     all_defaults: bool = False
     """Whether defaults are published that a reader could guess: they cost tokens."""
 
@@ -279,6 +283,10 @@ class Definition:
     def description(self) -> str:
         return " ".join((self.run.__doc__ or "").split())
 
+    def output_schema(self) -> dict[str, Any] | None:
+        """The schema of its structured content, for clients that get any."""
+        return TypeAdapter(self.gives).json_schema() if self.gives is not None else None
+
     def names(self) -> Mapping[str, Formerly]:
         """The arguments that are published by a former name, each with it."""
         return former_names(self.arguments) if self.former_names else {}
@@ -292,12 +300,13 @@ class Definition:
         }
 
 
-def data_reply(data: dict[str, Any], call: Call) -> Reply:
-    """A reply of data alone, the same in both forms."""
+def data_reply(data: dict[str, Any], call: Call, *, known: Collection[str] = ()) -> Reply:
+    """A reply of data alone; the text leaves out what its reader has ``known`` before."""
     if call.notes:
         data = {**data, "notes": list(call.notes)}
         call.notes.clear()
-    return Reply(json.dumps(data, ensure_ascii=False, separators=(",", ":")), data=data)
+    told = {name: value for name, value in data.items() if name not in known}
+    return Reply(json.dumps(told, ensure_ascii=False, separators=(",", ":")), data=data)
 
 
 _NEXT_CALLS: dict[type[CellwrightError], str] = {
@@ -439,7 +448,8 @@ class ServerTool(Tool):
     ) -> CallToolResult | InputRequiredResult:
         clients: Clients = context.request_context.lifespan_context
         try:
-            return await self.answer(arguments, clients.of(context.request_context), RequestCaller(context))
+            caller = RequestCaller(context, self.shared.engine.settings)
+            return await self.answer(arguments, clients.of(context.request_context), caller)
         except InputNeeded as needed:
             return needed.result
 
@@ -457,8 +467,11 @@ class ServerTool(Tool):
             raise type(error)(f"{banner}\n{error}") from error.__cause__
 
     async def _answer(self, arguments: dict[str, Any], client: Client, caller: Caller) -> CallToolResult:
+        model = self.definition.arguments
+        if caller.form == "data" and "response_format" in model.model_fields:
+            arguments = {"response_format": "json", **arguments}
         try:
-            checked = self.definition.arguments.model_validate(arguments)
+            checked = model.model_validate(arguments)
         except ValidationError as error:
             raise ToolError(complaint(self.name, self.parameters, error, self.definition.names())) from error
         hints = self.definition.hints
@@ -489,7 +502,7 @@ class ServerTool(Tool):
             for end in call.endings:
                 end()
         about = call.about if caller.shows_apps and self.name in VIEW_OF_TOOL else None
-        return _result(reply, call.notes, self.shared.engine.banner, links=caller.knows_links, about=about)
+        return _result(reply, call.notes, self.shared.engine.banner, caller, about=about)
 
     async def _run_beside(self, call: Call, args: Arguments) -> Reply:
         """Run the tool; where a person has the session, ask whether it may be changed all the same."""
@@ -506,22 +519,25 @@ class ServerTool(Tool):
 
 
 def _result(
-    reply: Reply, notes: list[str], banner: str | None, *, links: bool, about: dict[str, Any] | None
+    reply: Reply, notes: list[str], banner: str | None, caller: Caller, *, about: dict[str, Any] | None
 ) -> CallToolResult:
     """A reply as the SDK sends it. What is said before a text is a block of its own: the text may be a file's.
 
-    ``about`` is for the app that shows it.
+    Data goes as text or as structured content: some clients show their model both. ``about`` is for the app that
+    shows it.
     """
     data, text = reply.data, reply.text
     if data is not None and banner is not None:
         data = {"banner": banner, **data}
-        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     before = [f"note: {note}" for note in notes]
-    if data is None and banner is not None:
+    if banner is not None and (data is None or caller.form == "text"):
         before.insert(0, banner)
     content: list[ContentBlock] = [TextContent(text="\n".join(before))] if before else []
-    content += [TextContent(text=text), *reply.images, *(reply.links if links else ())]
+    if data is None or caller.form != "data":
+        content.append(TextContent(text=text))
+    content += [*reply.images, *(reply.links if caller.knows_links else ())]
     meta = {ABOUT: about} if about else None
+    data = data if caller.form != "text" else None
     return CallToolResult(content=content, structured_content=data, _meta=meta)
 
 
@@ -531,6 +547,24 @@ def _result(
 _MAX_PROGRAM = 60
 
 _FIRST_WITH_LINKS = "2025-06-18"
+
+Form: TypeAlias = Literal["text", "data", "both"]
+
+STRUCTURED = "cellwright/structured"
+"""The experimental capability by which a client asks for structured content instead of text."""
+
+_COMMAND_LINE = "cellwright"
+
+
+def form_for(session: ServerSession, settings: Settings) -> Form:
+    """The form in which a client gets data: a model is to read it once, and a program wants it whole."""
+    about, able = session.client_params, session.client_capabilities
+    name = about.client_info.name if about is not None else ""
+    if name == _COMMAND_LINE:
+        return "both"
+    asks = STRUCTURED in ((able and able.experimental) or {})
+    return "data" if asks or any(fnmatchcase(name, one) for one in settings.structured_clients) else "text"
+
 
 _PASSWORDS = "cellwright/passwords"
 
@@ -546,6 +580,8 @@ class Caller:
     """Whether a result is shown by an app, where it has one."""
     asks_passwords = False
     """Whether it does so where nobody else sees the answer."""
+    form: Form = "both"
+    """In which form it gets data; nothing is sent to a program in this process, and so both cost nothing."""
     knows_links = False
     """Whether its protocol has links to resources in replies."""
     answers: Mapping[str, Any] = MappingProxyType({})
@@ -584,11 +620,12 @@ class Caller:
 class RequestCaller(Caller):
     """The client that sent a request."""
 
-    def __init__(self, context: Context[Clients, Any]) -> None:
+    def __init__(self, context: Context[Clients, Any], settings: Settings) -> None:
         session = context.request_context.session
         about = session.client_params
         super().__init__(about.client_info.name[:_MAX_PROGRAM] if about is not None else None, session)
         self._context = context
+        self.form = form_for(session, settings)
         self.knows_links = context.request_context.protocol_version >= _FIRST_WITH_LINKS
         self.wants_log = LOG_LEVEL_META_KEY in (context.request_context.meta or {})
         able = context.client_capabilities

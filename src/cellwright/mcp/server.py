@@ -7,7 +7,7 @@ behind its own guard. Closing a connection ends its calls; executions belong to 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -64,7 +64,7 @@ from cellwright.mcp._scopes import ScopedCalls
 from cellwright.mcp._tool_names import ToolNames
 from cellwright.mcp.apps.shell import app_resource, shows_apps, with_apps
 from cellwright.mcp.apps.views import APP_TOOLS
-from cellwright.mcp.calls import ServerTool, Shared, ToolServer, as_tool
+from cellwright.mcp.calls import Definition, ServerTool, Shared, ToolServer, as_tool, form_for
 from cellwright.mcp.clients import NO_GRANTS, Client, ClientGrants, Clients, Notifier, Pace, RequestContext
 from cellwright.mcp.context import Knowledge
 from cellwright.mcp.dialects.dialect import Dialect
@@ -259,15 +259,20 @@ class NotebookServer(ToolServer):
         resources: Resources,
         go_on: ServerTool,
         listed: frozenset[str],
+        definitions: Mapping[str, Definition],
         *,
         has_apps: bool,
         **options: Any,
     ) -> None:
-        """``listed`` are the tools that clients see before they ask for more; ``has_apps`` is whether apps may show them."""
+        """``listed`` are the tools that clients see before they ask for more, ``definitions`` those of all by name.
+
+        ``has_apps`` is whether apps may show them.
+        """
         super().__init__(go_on, **options)
         self._engine = engine
         self._notebooks = resources
         self._listed = listed
+        self._definitions = definitions
         self._has_apps = has_apps
         lowlevel = self._lowlevel_server
         lowlevel.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
@@ -282,7 +287,11 @@ class NotebookServer(ToolServer):
         names = self._listed.union(made.name for name in asked_for for made in TOOLSETS[name])
         if self._has_apps and shows_apps(context.session.client_capabilities):
             return ListToolsResult(tools=with_apps(await super().list_tools(), names))
-        return ListToolsResult(tools=[tool for tool in await self.list_tools() if tool.name in names])
+        listed = [tool for tool in await self.list_tools() if tool.name in names]
+        if form_for(context.session, self._engine.settings) == "data":
+            schemas = {name: made.output_schema() for name, made in self._definitions.items()}
+            listed = [tool.model_copy(update={"output_schema": schemas.get(tool.name)}) for tool in listed]
+        return ListToolsResult(tools=listed)
 
     async def list_tools(self) -> list[Tool]:
         """The tools that a model may call: not those that only apps do."""
@@ -357,6 +366,7 @@ def build_server(
         Resources(shared.engine, shared.knowledge, shared.names),
         as_tool(ROUND, shared),
         listed,
+        {tool.name: tool.definition for tool in tools},
         has_apps=bool(for_apps),
         instructions=about,
         tools=[*tools, *for_apps],

@@ -450,6 +450,13 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SignInSettings, Slu
     event_buffer: int = Field(default=1_000, ge=1, le=1_000_000)
     """Events that wait for one slow subscriber before it starts to miss some and is told so."""
 
+    tools_in_scripts: bool = True
+    """Whether scripts that are run once may call tools by `cellwright_api`, as the client that runs them."""
+
+    structured_clients: tuple[str, ...] = ()
+    """Names of MCP clients that run tools from code (`my-runner`, `agent-*`): they get data as structured content with
+    output schemas, and not as text. A client can ask for it itself, by the experimental capability `cellwright/structured`."""
+
     image_pixels: int = Field(default=512, ge=32, le=8_192)
     """The longer side of a picture in a reply to an agent; larger ones are scaled, and the whole is a resource."""
 

@@ -34,6 +34,7 @@ from cellwright.sandbox.files import Changes, Entry, Snapshot, Workdir
 from cellwright.sandbox.policy import Narrowing
 from cellwright.sandbox.workspace import prepare_storage
 from cellwright.tools.data_directory import RUNS, DataDirectory, relative
+from cellwright.tools.script_calls import OfferedTools, offered
 
 __all__ = ["OldRun", "RunResult", "run_script", "too_old"]
 OnOutput = Callable[[str, str], Awaitable[None]]
@@ -97,11 +98,13 @@ async def run_script(  # noqa: PLR0913  # one for each thing that a caller may s
     argv: Sequence[str] = (),
     directory: Path | None = None,
     on_output: OnOutput | None = None,
+    tools: OfferedTools | None = None,
 ) -> RunResult:
     """Run a script once, apart from everything else, and keep the files that it leaves.
 
     It works in an empty directory, or in the one of the data directory that ``working_dir`` names, where runs take
-    turns. ``directory`` is where the search for its interpreter begins; the engine's root by default.
+    turns. ``directory`` is where the search for its interpreter begins; the engine's root by default. ``tools`` are those
+    that it may call.
 
     Raises:
         LimitReached: ``timeout_s`` is more than the settings allow.
@@ -124,7 +127,8 @@ async def run_script(  # noqa: PLR0913  # one for each thing that a caller may s
             await session.install(packages)
         script = run_directory.script_name(_SUFFIXES.get(language, "txt"))
         source = script_cell(runtime_of(language), code, script, tuple(argv)) or code
-        execution = await _executed(engine, session, source, limit_s, on_output)
+        async with offered(tools, Path(session.place.written), code, runtime_of(language)):
+            execution = await _executed(engine, session, source, limit_s, on_output)
         result = await _result(engine, session, execution, run_directory, (script, code), limit_s)
         if runtime_of(language) == "deno" and result.state == "ok":
             # There the process itself is the script, of which nothing goes on: its end takes longer than its run.

@@ -212,7 +212,7 @@ def test_of_a_page_and_a_client_that_are_asked_at_once_the_first_decides_and_the
     page.get_by_role("button", name="Allow once").focus()
     page.keyboard.press("Enter")
     expect(asked).to_have_count(0)
-    assert answered(needed, "refuse")["structuredContent"]["notes"] == ["page:owner allowed it"]
+    assert json.loads(answered(needed, "refuse")["content"][-1]["text"])["notes"] == ["page:owner allowed it"]
     # The other way round: what is pressed on a page that has not heard of the answer yet decides nothing.
     needed = install()
     expect(asked).to_have_count(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -167,8 +168,15 @@ async def ask(client: Client, tool: str, **arguments: Any) -> Any:
     """Call a tool of data and return its data."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, text_of(result)
-    assert result.structured_content is not None
-    return result.structured_content
+    return data_of(result)
+
+
+def data_of(result: CallToolResult) -> Any:
+    """The data of a reply, which a client that does not ask for it otherwise gets as text."""
+    assert result.structured_content is None
+    last = result.content[-1]
+    assert isinstance(last, TextContent)
+    return json.loads(last.text)
 
 
 async def read(client: Client, tool: str, **arguments: Any) -> str:

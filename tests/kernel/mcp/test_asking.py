@@ -21,7 +21,17 @@ from cellwright.errors import NoModel
 from cellwright.mcp import McpServer
 from cellwright.mcp.clients import Client as FaceClient
 from cellwright.mcp.clients import ClientGrants
-from tests.kernel.mcp.conftest import PACE, ask, connected, images_of, read, refused, running, text_of
+from tests.kernel.mcp.conftest import (
+    PACE,
+    ask,
+    connected,
+    data_of,
+    images_of,
+    read,
+    refused,
+    running,
+    text_of,
+)
 from tests.support.mcp.delegation import Proof, ScriptedAgent
 from tests.waiting import fail_after
 
@@ -180,8 +190,7 @@ async def test_as_json_it_is_one_object_and_a_stream_tells_each_step_once(
         {"run_id": begun["run_id"], "stream": True, "response_format": "json"},
         progress_callback=hear,
     )
-    found = result.structured_content
-    assert found is not None
+    found = data_of(result)
     assert (found["status"], found["answer"], found["usd"]) == ("ok", "It is 42, not 43.", 0.0125)
     assert (found["tokens_in"], found["tokens_cached"], found["verified"]) == (1_200, 1_000, True)
     assert [entry["number"] for entry in entries] == sorted({entry["number"] for entry in entries})
@@ -206,7 +215,7 @@ async def test_as_json_it_is_one_object_and_a_stream_tells_each_step_once(
         },
         progress_callback=hear,
     )
-    assert late.structured_content == found
+    assert data_of(late) == found
     assert len(entries) == 5
 
 

@@ -14,7 +14,17 @@ from cellwright import Engine, Event
 from cellwright.engine import Subscription
 from cellwright.mcp import McpServer
 from tests.kernel.engine.conftest import end_host, open_at
-from tests.kernel.mcp.conftest import PACE, Connect, ask, connected, new_session, read, refused, running
+from tests.kernel.mcp.conftest import (
+    PACE,
+    Connect,
+    ask,
+    connected,
+    data_of,
+    new_session,
+    read,
+    refused,
+    running,
+)
 from tests.waiting import fail_after
 
 pytestmark = pytest.mark.anyio
@@ -173,8 +183,7 @@ async def test_before_a_cell_without_a_checkpoint_the_earlier_ones_run_again_wit
         "session_rollback", {"session_id": session, "cell_id": last["cell_id"]}, progress_callback=progress
     )
     assert not result.is_error, result
-    done = result.structured_content
-    assert done is not None
+    done = data_of(result)
     assert (done["by"], done["checkpoint"], done["stale"]) == ("replay", None, [last["cell_id"]])
     assert any("files" in each for each in done["not_restored"])
     assert "running for" in told[0]

@@ -10,7 +10,7 @@ from mcp import Client
 from mcp.types import ImageContent, ResourceLink, TextContent, TextResourceContents
 
 from cellwright import Engine
-from tests.kernel.mcp.conftest import Connect
+from tests.kernel.mcp.conftest import Connect, data_of
 from tests.waiting import fail_after
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ async def test_a_failing_script_is_a_result_and_no_error(client: Client) -> None
 
 async def test_all_fields_have_the_names_that_callers_expect(client: Client) -> None:
     arguments = {"code": CHARTED, "workingDir": "named", "response_format": "json"}
-    data = (await client.call_tool("python_execute", arguments)).structured_content
+    data = data_of(await client.call_tool("python_execute", arguments))
     assert data is not None
     assert {"success", "stdout", "stderr", "returnCode", "files", "visualizations", "executionTime"} <= set(
         data

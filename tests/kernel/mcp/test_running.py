@@ -19,6 +19,7 @@ from tests.kernel.mcp.conftest import (
     Connect,
     ask,
     connected,
+    data_of,
     images_of,
     new_session,
     read,
@@ -113,8 +114,7 @@ async def test_the_json_form_is_one_object_in_both_forms_without_pictures(client
     code = f"import sys; print('out'); print('err', file=sys.stderr)\n{PLOT}\n'last'"
     arguments = {"session_id": session, "content": code, "response_format": "json"}
     result = await client.call_tool("cell_add_and_run", arguments)
-    data = result.structured_content
-    assert data is not None
+    data = data_of(result)
     assert json.loads(text_of(result)) == data
     assert images_of(result) == []
     assert (data["status"], data["stdout"], data["stderr"], data["result"]) == (

@@ -12,7 +12,7 @@ from mcp.types import ToolListChangedNotification
 from cellwright import Engine
 from cellwright.mcp import DIALECTS, McpServer
 from cellwright.mcp.toolsets import ALL, CORE, TOOLSETS, UnknownToolset, chosen_sets, tools_of
-from tests.kernel.mcp.conftest import PACE, ask, connected, read, refused, running, text_of
+from tests.kernel.mcp.conftest import PACE, ask, connected, data_of, read, refused, running, text_of
 from tests.waiting import fail_after
 
 pytestmark = pytest.mark.anyio
@@ -114,8 +114,7 @@ async def test_the_core_is_few_tools_and_brings_the_rest_on_demand(engine: Engin
     assert second == names | {definition.name for definition in TOOLSETS["history"]}
     assert "checkpoint_create(session_id, name): " in enabled
     assert kept["session_id"] == made["session_id"]
-    assert called.structured_content is not None
-    assert called.structured_content["variables"] == ["kept: int = 1"]
+    assert data_of(called)["variables"] == ["kept: int = 1"]
     assert "notebooks, plans, history" in wrong
     assert "There is no tool 'toolset_disable'" in text_of(unknown)
 

@@ -23,7 +23,7 @@ from mcp.types import CallToolResult, TextResourceContents
 from cellwright.mcp import McpServer
 from cellwright.tools.data_directory import DataDirectory
 from tests.kernel.engine.conftest import end_host, open_at
-from tests.kernel.mcp.conftest import PACE, connected, images_of, running, text_of
+from tests.kernel.mcp.conftest import PACE, connected, data_of, images_of, running, text_of
 from tests.waiting import fail_after
 
 pytestmark = pytest.mark.anyio
@@ -414,8 +414,7 @@ async def test_the_revenue_example_as_it_is_written(agent: Agent) -> None:
 
 async def test_the_revenue_example_in_the_shape_that_callers_expect(agent: Agent) -> None:
     result = await agent.call("python_execute", code=REVENUE, packages=["pandas"], response_format="json")
-    data = result.structured_content
-    assert data is not None
+    data = data_of(result)
     assert (data["success"], data["returnCode"], data["stderr"]) == (True, 0, "")
     assert data["stdout"] == "SUCCESS: Generated visualization manifest\n"
     assert isinstance(data["executionTime"], int)

@@ -182,7 +182,7 @@ class Pump:
         """Call a tool and give back its data."""
         result = self.answer(self.begin(tool, **arguments))["result"]
         assert not result.get("isError"), result
-        data: dict[str, Any] = result["structuredContent"]
+        data: dict[str, Any] = json.loads(result["content"][-1]["text"])
         return data
 
     def finish(self) -> int:

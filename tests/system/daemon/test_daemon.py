@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import anyio
 import psutil
@@ -69,7 +70,7 @@ def test_daemon_and_host_have_a_limit_of_memory_which_their_kernels_have_not(sha
     assert host is not None
     for process in (shared.daemon(), host):
         assert process.rlimit(psutil.RLIMIT_DATA)[0] == OWN_MEMORY_BYTES
-    assert int(told["result"]["structuredContent"]["result"]) != OWN_MEMORY_BYTES
+    assert int(_data(told)["result"]) != OWN_MEMORY_BYTES
 
 
 def test_clients_that_come_early_start_one_daemon_and_are_greeted_as_the_server_itself_greets(
@@ -189,7 +190,7 @@ def test_two_clients_on_two_sessions_do_not_mix(shared: Place) -> None:
         for number, pump in enumerate(pumps)
     ]
     for number, pump in enumerate(pumps):
-        found = pump.answer(asked[number])["result"]["structuredContent"]
+        found = _data(pump.answer(asked[number]))
         assert (found["session_id"], found["result"]) == (sessions[number], str(number))
 
 
@@ -224,7 +225,7 @@ def test_questions_that_are_piped_in_are_all_answered_before_the_end(shared: Pla
         message["id"]: message for line in pump.process.stdout if "id" in (message := json.loads(line))
     }
     assert sorted(answers) == [1, 2, 3]
-    assert answers[2]["result"]["structuredContent"]["session_id"].startswith("s-")
+    assert _data(answers[2])["session_id"].startswith("s-")
     assert pump.process.wait(LIMIT_S) == 0
 
 
@@ -504,3 +505,7 @@ def test_a_client_may_speak_mcp_on_the_socket_without_a_hello(shared: Place) -> 
         wire.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
         wire.flush()
         assert json.loads(wire.readline())["id"] == 1
+
+
+def _data(answer: dict[str, Any]) -> Any:
+    return json.loads(answer["result"]["content"][-1]["text"])

@@ -12,6 +12,7 @@ from urllib.parse import urlencode, urlsplit
 import httpx2
 import pytest
 
+from tests.kernel.mcp.conftest import data_of
 from tests.support.oauth.browser import User, told
 from tests.support.oauth.client import BACK, Memory, signed_in
 from tests.system.daemon.conftest import files_with, place_in
@@ -48,7 +49,7 @@ async def test_a_client_that_knows_only_the_address_signs_in_and_goes_further_wh
         assert not made.is_error
         assert memory.tokens is not None
         assert memory.tokens.scope == "read run"
-        session = (made.structured_content or {})["session_id"]
+        session = data_of(made)["session_id"]
         # What needs more is answered 403, and the client asks the user again.
         assert not (await client.call_tool("notebook_delete", {"session_id": session})).is_error
     assert memory.tokens.scope == "read run admin"

@@ -23,6 +23,7 @@ from cellwright.mcp._arguments import (
     WaitS,
 )
 from cellwright.mcp._replies import execution_reply
+from cellwright.mcp._shapes import CellDeleted, CellWritten, Ran
 from cellwright.mcp._waits import run_and_wait
 from cellwright.mcp.calls import CHANGES, DESTROYS, Call, Definition, Reply, data_reply
 from cellwright.notebook.cells import is_plain_path
@@ -215,10 +216,10 @@ async def cell_delete(call: Call, args: DeleteCell) -> Reply:
 
 
 CELL_TOOLS = (
-    Definition(cell_add, AddCell, CHANGES, asks_for=("session_id",)),
-    Definition(cell_execute, ExecuteCell, CHANGES, asks_for=("session_id",)),
-    Definition(cell_add_and_run, AddAndRun, CHANGES),
-    Definition(scratch_run, RunScratch, CHANGES),
-    Definition(cell_update, UpdateCell, CHANGES, asks_for=("session_id",)),
-    Definition(cell_delete, DeleteCell, DESTROYS, asks_for=("session_id",)),
+    Definition(cell_add, AddCell, CHANGES, asks_for=("session_id",), gives=CellWritten),
+    Definition(cell_execute, ExecuteCell, CHANGES, asks_for=("session_id",), gives=Ran),
+    Definition(cell_add_and_run, AddAndRun, CHANGES, gives=Ran),
+    Definition(scratch_run, RunScratch, CHANGES, gives=Ran),
+    Definition(cell_update, UpdateCell, CHANGES, asks_for=("session_id",), gives=CellWritten),
+    Definition(cell_delete, DeleteCell, DESTROYS, asks_for=("session_id",), gives=CellDeleted),
 )

@@ -14,6 +14,7 @@ from pydantic import Field
 from cellwright.engine import Branch, CheckpointRecord, RolledBack, Session, SessionView
 from cellwright.errors import CheckpointRefused, UnknownCheckpoint, UnknownSession
 from cellwright.mcp._arguments import Arguments, CellId, SessionId
+from cellwright.mcp._shapes import Checkpointed, Checkpoints
 from cellwright.mcp._waits import done_with_progress
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.context import fit_lists
@@ -144,8 +145,8 @@ def _state(session: Session) -> dict[str, Any]:
 
 
 CHECKPOINT_TOOLS = (
-    Definition(checkpoint_create, CreateCheckpoint, CHANGES, asks_for=("session_id",)),
-    Definition(checkpoint_list, OfSession, READS, asks_for=("session_id",)),
+    Definition(checkpoint_create, CreateCheckpoint, CHANGES, asks_for=("session_id",), gives=Checkpointed),
+    Definition(checkpoint_list, OfSession, READS, asks_for=("session_id",), gives=Checkpoints),
     Definition(checkpoint_drop, DropCheckpoint, DESTROYS, asks_for=("session_id",)),
     Definition(session_rollback, RollBack, DESTROYS, asks_for=("session_id",)),
 )

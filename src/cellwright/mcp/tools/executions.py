@@ -12,6 +12,7 @@ from cellwright.engine.lineage import steps, to_replay
 from cellwright.mcp._arguments import Arguments, ExecutionId, MaxTokens, ResponseFormat, SessionId, WaitS
 from cellwright.mcp._elicitation import read_round, take_answer
 from cellwright.mcp._replies import execution_reply
+from cellwright.mcp._shapes import Executions, Ran, SessionState
 from cellwright.mcp._waits import wait_for
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.notebook.cells import iso_time
@@ -168,11 +169,11 @@ def _state(session: Session) -> dict[str, Any]:
 
 
 EXECUTION_TOOLS = (
-    Definition(execution_wait, WaitForExecution, READS),
+    Definition(execution_wait, WaitForExecution, READS, gives=Ran),
     Definition(execution_cancel, CancelExecution, DESTROYS),
-    Definition(execution_list, ListExecutions, READS),
-    Definition(kernel_interrupt, OfSession, DESTROYS),
-    Definition(kernel_restart, OfSession, DESTROYS),
-    Definition(session_suspend, OfSession, DESTROYS),
-    Definition(session_resume, OfSession, CHANGES),
+    Definition(execution_list, ListExecutions, READS, gives=Executions),
+    Definition(kernel_interrupt, OfSession, DESTROYS, gives=SessionState),
+    Definition(kernel_restart, OfSession, DESTROYS, gives=SessionState),
+    Definition(session_suspend, OfSession, DESTROYS, gives=SessionState),
+    Definition(session_resume, OfSession, CHANGES, gives=SessionState),
 )

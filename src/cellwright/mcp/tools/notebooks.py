@@ -15,6 +15,7 @@ from cellwright.engine.kernel import runtime_of
 from cellwright.engine.workspace import SessionLimits
 from cellwright.errors import NotebookError
 from cellwright.mcp._arguments import AS_IN_CREATE, Arguments, SessionId
+from cellwright.mcp._shapes import Notebook, Notebooks
 from cellwright.mcp._tool_names import ToolNames
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.context import hold_data
@@ -99,7 +100,8 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     about = about_session(session, call.shared.names)
     for same in ("state", "generation", "cells", "notebook"):  # for every new one; the path has the name
         del about[same]
-    return data_reply(about | {name: value for name, value in told.items() if value}, call)
+    known = ("language",) if args.language or language == "python" else ()
+    return data_reply(about | {name: value for name, value in told.items() if value}, call, known=known)
 
 
 async def _unseen(call: Call, session: Session) -> str | None:
@@ -219,8 +221,8 @@ def about_session(session: Session, names: ToolNames) -> dict[str, Any]:
 
 
 NOTEBOOK_TOOLS = (
-    Definition(notebook_create, CreateNotebook, CHANGES),
-    Definition(notebook_open, OpenNotebook, CHANGES),
-    Definition(notebook_list, ListNotebooks, READS),
+    Definition(notebook_create, CreateNotebook, CHANGES, gives=Notebook),
+    Definition(notebook_open, OpenNotebook, CHANGES, gives=Notebook),
+    Definition(notebook_list, ListNotebooks, READS, gives=Notebooks),
     Definition(notebook_delete, DeleteNotebook, DESTROYS, asks_for=("session_id",), needs="admin"),
 )

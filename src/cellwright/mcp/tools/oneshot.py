@@ -28,6 +28,7 @@ from cellwright.mcp._arguments import (
     TimeLimits,
 )
 from cellwright.mcp._resources import data_link
+from cellwright.mcp._shapes import Calculated
 from cellwright.mcp._waits import done_with_progress
 from cellwright.mcp.calls import READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import MAX_PICTURES, picture_content, size
@@ -81,7 +82,7 @@ class ExecuteNode(Execute):
 
 async def python_execute(call: Call, args: Execute) -> Reply:
     """Run a Python script once, without a notebook. Gives stdout, stderr, returnCode, files; draws
-    visualization_manifest.json."""
+    visualization_manifest.json. `import cellwright_api` calls these tools."""
     return await _execute(call, args, "python")
 
 
@@ -91,6 +92,8 @@ async def node_execute(call: Call, args: ExecuteNode) -> Reply:
 
 
 async def _execute(call: Call, args: Execute, language: str) -> Reply:
+    from cellwright.mcp._script_module import ScriptTools  # which has the definitions of this module too
+
     follower = _Follower(call, stream=args.stream)
     run = partial(
         run_script,
@@ -103,6 +106,7 @@ async def _execute(call: Call, args: Execute, language: str) -> Reply:
         argv=args.argv,
         directory=call.root,
         on_output=follower.hear,
+        tools=ScriptTools(call),
     )
     result = await done_with_progress(call, run, say=follower.say)
     if result.files:
@@ -515,4 +519,4 @@ async def calculator(call: Call, args: Calculate) -> Reply:
     return data_reply(described(answer), call)
 
 
-CALCULATOR_TOOLS: tuple[Definition, ...] = (Definition(calculator, Calculate, READS),)
+CALCULATOR_TOOLS: tuple[Definition, ...] = (Definition(calculator, Calculate, READS, gives=Calculated),)

@@ -22,7 +22,16 @@ globalThis.app = { views: {}, hears: {}, context: {}, able: {} };
   app.call = async (name, args) => {
     const result = await app.ask("tools/call", { name, arguments: args });
     if (result.isError) throw new Error(app.textOf(result));
-    return result.structuredContent;
+    return result.structuredContent ?? parsed(result.content.at(-1)?.text);
+  };
+
+  /** The data of a reply that came as text; of one that is words there is none. */
+  const parsed = (text) => {
+    try {
+      return JSON.parse(text);
+    } catch {
+      return undefined;
+    }
   };
 
   app.textOf = ({ content = [] }) =>
