@@ -67,6 +67,7 @@ async def execution_reply(
     cell_id: str | None = None,
 ) -> Reply:
     """Answer a call with the executions it started or waited for."""
+    call.about["cells"] = [execution.cell_id for execution in executions if execution.cell_id is not None]
     known = await call.shared.knowledge.of(session)
     for execution in executions:
         known = await call.shared.knowledge.learn(session, execution)

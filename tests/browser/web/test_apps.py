@@ -69,3 +69,66 @@ def test_a_button_in_the_chat_rolls_the_session_back_and_a_branch_is_adopted(
     branch.get_by_role("button", name="Adopt now").click()
     said(app, "is adopted")
     assert "5" in served.tell("scratch_run", session_id=session, code="price")
+
+
+TABLE = """
+import pandas as pd
+
+print("three kinds")
+fruit = pd.DataFrame({"kind": ["apple", "pear", "plum"], "count": [5, 2, 9]})
+fruit
+"""
+
+
+def test_a_cell_is_shown_with_its_table_and_a_running_one_with_what_it_says(
+    host: AppHost, served: Served, axe: str
+) -> None:
+    session = served.notebook("Fruit")
+    app = host.show("cell_add_and_run", session_id=session, content=TABLE)
+    expect(app.get_by_role("article")).to_contain_text("three kinds")
+    app.get_by_role("button", name="Sort by count").click()
+    expect(app.get_by_role("row").nth(1)).to_contain_text("pear")
+    app.get_by_label("Filter kind").fill("plu")
+    app.get_by_label("Filter kind").press("Enter")
+    expect(app.get_by_text("1 of 3 rows")).to_be_visible()
+    looked_at(host, "cell", axe)
+
+    waits = "import time\nprint('it runs')\ntime.sleep(1000)"
+    host.page.evaluate(
+        "args => { host.shown = host.show('cell_add_and_run', args) }",
+        {"session_id": session, "content": waits},
+    )
+    expect(app.get_by_role("article")).to_contain_text("it runs")
+    app.get_by_role("button", name="Stop").click()
+    expect(app.get_by_role("article")).to_contain_text("KeyboardInterrupt")
+    host.page.evaluate("() => host.shown")
+    assert "interrupted session" in host.told[-1]
+
+    chart = {"type": "bar_chart", "x": "kind", "y": "count"}
+    app = host.show("cell_visualize", session_id=session, variable="fruit", type="chart", options=chart)
+    expect(app.locator("[data-drawn=yes] svg")).to_be_visible()
+    looked_at(host, "chart", axe)
+
+
+def test_a_plan_is_run_and_a_notebook_verified_by_buttons(host: AppHost, served: Served, axe: str) -> None:
+    session = served.notebook("Sums")
+    todos = [
+        {"description": "Count to ten", "code": "numbers = list(range(10))"},
+        {"description": "Add them up", "code": "print(sum(numbers))"},
+        {"description": "Say what it means"},
+    ]
+    app = host.show("plan_create", problem="How much is it?", todos=todos, session_id=session)
+    app.get_by_role("button", name="Run the plan").click()
+    expect(app.get_by_text("2 of 3 steps")).to_be_visible()
+    expect(app.get_by_role("listitem").nth(1)).to_contain_text("done")
+    looked_at(host, "plan", axe)
+    app.get_by_role("button", name="Skip the step").click()
+    expect(app.get_by_text("1 skipped").first).to_be_visible()
+
+    app = host.show("plan_verify", session_id=session)
+    expect(app.get_by_text("Verified.")).to_be_visible()
+    looked_at(host, "verified", axe)
+    served.add(session, "print('later')")
+    app = host.show("plan_status", session_id=session)
+    app = host.show("plan_verify", session_id=session)
+    expect(app.get_by_role("button", name="Verify again")).to_be_enabled()

@@ -45,7 +45,7 @@ async def test_only_a_client_that_shows_apps_is_told_of_them(engine: Engine, mod
         tool for tool in told.values() if (tool.meta or {}).get("ui", {}).get("visibility") != ["app"]
     ]
     assert [tool.model_copy(update={"meta": None}) for tool in for_models] == usual
-    assert {"app_view", "session_branch", "branch_adopt"} == set(told) - {tool.name for tool in usual}
+    assert {"app_view", "app_rows", "session_branch", "plan_run"} < set(told) - {tool.name for tool in usual}
     assert shown.content == listed.content
     assert shown.meta is not None
     assert shown.meta[ABOUT] == {"session_id": session}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import json
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,10 +20,11 @@ from mcp.types import ClientCapabilities, Tool
 
 import cellwright
 from cellwright.charts.html_embed import bundle
+from cellwright.charts.themes import theme_config
 
 __all__ = ["ABOUT", "VIEW_OF_TOOL", "View", "app_resource", "shows_apps", "with_apps"]
 
-View: TypeAlias = Literal["checkpoints"]
+View: TypeAlias = Literal["cell", "chart", "checkpoints", "plan", "verified"]
 
 ABOUT = "cellwright/view"
 """What a view begins with, in the metadata of a result: no model reads that."""
@@ -33,14 +35,28 @@ _ADDRESS = "ui://cellwright/"
 _VEGA = f"{_ADDRESS}vega.js"
 
 VIEW_OF_TOOL: Mapping[str, View] = {
+    "cell_add_and_run": "cell",
+    "cell_execute": "cell",
+    "execution_wait": "cell",
+    "cell_visualize": "chart",
+    "visualize": "chart",
     "checkpoint_create": "checkpoints",
     "checkpoint_list": "checkpoints",
     "session_rollback": "checkpoints",
     "session_branch": "checkpoints",
     "branch_adopt": "checkpoints",
+    "plan_create": "plan",
+    "plan_run": "plan",
+    "plan_status": "plan",
+    "plan_fix": "plan",
+    "plan_skip": "plan",
+    "plan_verify": "verified",
 }
 
-_PRESSED = frozenset({"app_view", "session_rollback", "session_branch", "branch_adopt"})
+_PRESSED = frozenset(
+    {"app_view", "app_rows", "cell_execute", "kernel_interrupt", "session_rollback", "session_branch"}
+    | {"branch_adopt", "plan_run", "plan_fix", "plan_skip", "plan_verify"}
+)
 """What views call: where a model's list has it not, it is listed for apps alone."""
 
 _NOTHING_OUTSIDE: dict[str, list[str]] = {
@@ -114,7 +130,8 @@ def _page(view: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<style>{style}</style></head><body data-view="{view}" data-version="{cellwright.__version__}">'
-        f'<main></main><p class="said" role="status"></p><script nonce="{nonce}">{script}</script></body></html>'
+        f'<main></main><p class="said" role="status"></p>'
+        f'<script type="application/json" id="dark">{json.dumps(theme_config("dark"))}</script><script nonce="{nonce}">{script}</script></body></html>'
     )
 
 

@@ -14,6 +14,7 @@ from cellwright.engine import Session
 from cellwright.errors import NoSuchData, NotebookError
 from cellwright.mcp._arguments import Arguments, SessionId
 from cellwright.mcp._replies import DEFAULT_TOKENS
+from cellwright.mcp.apps.charts import chart_shown
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import MAX_PICTURES, data_uri, picture_content, table_of_html
 from cellwright.notebook import Cell
@@ -77,6 +78,8 @@ def _table_shown(cell: Cell) -> Any:
 
 
 async def _reply(call: Call, session: Session, args: VisualizeCell, picture: Picture, data: str) -> Reply:
+    if call.caller.shows_apps:
+        call.about["charts"] = [chart_shown(picture)]
     what = args.variable or f"cell {args.cell_id}"
     lines = [f"session {session.id} · {what}", picture.digest]
     if picture.type != "table":
@@ -128,6 +131,8 @@ async def visualize(call: Call, args: Visualize) -> Reply:
     call.data_changed(made.manifest, *(one.data_file for one in made.shown))
     if args.response_format == "json":
         return data_reply(_as_data(made), call)
+    if call.caller.shows_apps:
+        call.about["charts"] = [chart_shown(one.picture) for one in made.shown]
     pixels = call.engine.settings.image_pixels
     images = await anyio.to_thread.run_sync(_pictures, made.shown, pixels)
     return Reply(_as_text(made, len(images)), images)

@@ -20,15 +20,20 @@ app.say = (text, isBad = false) => {
 };
 
 /** A button that works once at a time and says what went wrong; `act` answers what to say. */
-app.button = (text, act, { label = text, main = false } = {}) => {
+app.button = (
+  text,
+  act,
+  { label = text, main = false, follows = false } = {},
+) => {
   const button = app.made("button", {
     type: "button",
     className: main ? "main" : "",
     "aria-label": label,
   }, text);
   button.addEventListener("click", async () => {
-    for (const one of document.querySelectorAll("button")) one.disabled = true;
+    for (const one of document.querySelectorAll(app.DEEDS)) one.disabled = true;
     app.say("");
+    if (follows) setTimeout(app.load, 300);
     try {
       app.say(await act() ?? "");
     } catch (error) {
@@ -92,3 +97,13 @@ app.inform = (text) => {
     }).catch(() => {});
   }
 };
+
+app.seconds = (seconds) =>
+  `${
+    seconds.toLocaleString("en", {
+      maximumFractionDigits: seconds < 10 ? 2 : 0,
+    })
+  } s`;
+
+/** The buttons that change something: one at a time. */
+app.DEEDS = ".buttons button, .deeds button";
