@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Frame, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Frame,
+    Page,
+    Playwright,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
+from cellwright.web._templates import asset_url
 from tests.conftest import Require
 from tests.support.browsers import LIMIT_MS, launch_options
 from tests.support.clients.installing import Program, obtain
@@ -39,6 +49,8 @@ ELSEWHERE = """([from, to]) => {
     if (one.data.includes(from)) one.data = one.data.replaceAll(from, to);
   }
 }"""
+
+SIZE: ViewportSize = {"width": 1280, "height": 900}
 
 AXE = Program("axe-core", "4.10.3", file="axe-core/axe.min.js")
 
@@ -95,6 +107,19 @@ class Looker:
         """The page says this in passing, or has said it since somebody went there."""
         self.page.wait_for_function("text => remembered.some((line) => line.includes(text))", arg=text)
 
+    def forget(self) -> None:
+        """Leave the window as if nobody had used it."""
+        for other in self.page.context.pages[1:]:
+            other.close()
+        # The same site, so that the page's scripts need not be compiled again, and nothing of it runs.
+        self.page.goto(self.url + asset_url("icon.svg"))
+        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        self.page.set_viewport_size(SIZE)
+        self.page.emulate_media(color_scheme="light")
+        self.messages.clear()
+        self.requests.clear()
+        self.overlooked = None
+
     def assert_quiet(self) -> None:
         """Nothing was complained of, and nothing was asked of anybody else."""
         assert [one for one in self.messages if self.overlooked is None or self.overlooked not in one] == []
@@ -146,7 +171,9 @@ def unhurried(context: BrowserContext) -> BrowserContext:
 @contextmanager
 def looking(browser: Browser, served: Served, **options: Any) -> Iterator[Looker]:
     """A window of its own, signed in with the daemon's token."""
-    options = {"viewport": {"width": 1280, "height": 900}, "storage_state": served.signed_in} | options
+    # What moves while a cell runs is painted sixty times a second, by a processor.
+    usual = {"viewport": SIZE, "storage_state": served.signed_in, "reduced_motion": "reduce"}
+    options = usual | options
     context = unhurried(browser.new_context(**options))
     looker = Looker(context.new_page(), served.url)
     page = looker.page
@@ -165,9 +192,47 @@ def looking(browser: Browser, served: Served, **options: Any) -> Iterator[Looker
         context.close()
 
 
+class Window:
+    """One window that tests have one after another: to open one costs more than to look at a page in it."""
+
+    def __init__(self, browser: Browser, served: Served) -> None:
+        self._browser, self._served = browser, served
+        self._opened = ExitStack()
+        self._looker: Looker | None = None
+
+    @contextmanager
+    def lent(self, run: pytest.Session) -> Iterator[Looker]:
+        """The window as if it were new, for a test that lays no routes, listeners or scripts in it."""
+        looker = self._looker or self._opened.enter_context(looking(self._browser, self._served))
+        self._looker, failed = None, run.testsfailed
+        yield looker
+        looker.assert_quiet()
+        # What a failed test has left in it nobody knows.
+        if run.testsfailed == failed:
+            looker.forget()
+            self._looker = looker
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+@pytest.fixture(scope="session")
+def kept_window(browser: Browser, served: Served) -> Iterator[Window]:
+    window = Window(browser, served)
+    yield window
+    window.close()
+
+
 @pytest.fixture
-def looker(browser: Browser, served: Served) -> Iterator[Looker]:
+def looker(request: pytest.FixtureRequest, kept_window: Window) -> Iterator[Looker]:
     """Somebody who is signed in; at the end nothing may have been complained of."""
+    with kept_window.lent(request.session) as looker:
+        yield looker
+
+
+@pytest.fixture
+def alone(browser: Browser, served: Served) -> Iterator[Looker]:
+    """As ``looker``, in a window that no other test has, for what a window keeps: routes, listeners, scripts, permissions."""
     with looking(browser, served) as looker:
         yield looker
         looker.assert_quiet()

@@ -44,11 +44,11 @@ def test_a_cell_is_written_run_and_read_by_the_keyboard_alone(looker: Looker, se
 
 
 def test_the_plain_editor_is_monospaced_and_indents_and_escape_then_tab_leaves_it(
-    looker: Looker, served: Served
+    alone: Looker, served: Served
 ) -> None:
-    looker.page.route("**/editor.js", lambda route: route.abort())
-    looker.overlooked = "ERR_FAILED"
-    page, _ = open_book(looker, served, "Plain", "x = 1")
+    alone.page.route("**/editor.js", lambda route: route.abort())
+    alone.overlooked = "ERR_FAILED"
+    page, _ = open_book(alone, served, "Plain", "x = 1")
     cell = page.locator("article.cell.code")
     cell.focus()
     page.keyboard.press("Enter")
@@ -122,14 +122,14 @@ def test_letters_typed_while_a_save_is_under_way_stay_and_are_saved_next(
 
 
 def test_a_click_is_heard_though_its_button_was_sent_anew_while_it_was_pressed(
-    looker: Looker, served: Served
+    alone: Looker, served: Served
 ) -> None:
-    looker.page.add_init_script(
+    alone.page.add_init_script(
         "const Own = EventSource; window.told = 0;"
         "window.EventSource = class extends Own {"
         " constructor(url) { super(url); this.addEventListener('parts', () => window.told++); } }"
     )
-    page, session = open_book(looker, served, "Pressed", "a = 1")
+    page, session = open_book(alone, served, "Pressed", "a = 1")
     cell = page.locator("article.cell.code")
     cell.locator("pre.code").click()
     page.get_by_label("Source of cell 2").fill("a = 2")
@@ -139,7 +139,7 @@ def test_a_click_is_heard_though_its_button_was_sent_anew_while_it_was_pressed(
     served.add(session, "b = 3", run=False)
     page.wait_for_function("told => window.told > told", arg=told)
     page.mouse.up()
-    looker.hears("Saved")
+    alone.hears("Saved")
     expect(page.locator("article.cell.code")).to_have_count(2)
 
 
@@ -165,6 +165,7 @@ def test_an_answer_that_comes_late_takes_nothing_back_that_the_stream_has_told(
     assert "running" in answer.text() or "queued" in answer.text()
     with page.expect_response("**/run"):
         route.fulfill(response=answer)
+    page.unroute("**/run")
     # The button is free again once the answer was read.
     expect(cell.get_by_role("button", name="Run cell 2")).to_be_enabled()
     expect(cell.locator(".state")).to_have_text("ok")
@@ -189,7 +190,6 @@ def test_a_running_cell_counts_its_seconds_streams_and_is_stopped(looker: Looker
 
 def test_cells_are_added_moved_and_deleted_and_say_their_place(looker: Looker, served: Served) -> None:
     page, _ = open_book(looker, served, "Places", "first = 1", "second = 2")
-    page.on("dialog", lambda dialog: dialog.accept())
     code = page.locator("article.cell.code")
     page.get_by_label("More for cell 3").click()
     code.nth(1).get_by_role("button", name="Move up").click()
@@ -207,6 +207,7 @@ def test_cells_are_added_moved_and_deleted_and_say_their_place(looker: Looker, s
     expect(texts.nth(1).get_by_role("heading", name="Heading")).to_be_visible()
     expect(texts.nth(1).locator("math")).to_be_visible()
     page.get_by_label("More for cell 2").click()
+    page.once("dialog", lambda dialog: dialog.accept())
     code.nth(0).get_by_role("button", name="Delete").click()
     expect(code).to_have_count(1)
     expect(code.locator(".place")).to_have_text("3")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.web.conftest import PRELOADED, Looker, Served, assert_accessible, looking, serving
+from tests.browser.web.conftest import PRELOADED, Looker, Served, Window, assert_accessible, looking, serving
 from tests.matrix import first_of
 from tests.support.agent.wires.servers import Call, Fault, Recorded, Reply, Server, Text, Think, reply, serve
 from tests.waiting import LIMIT_S, scaled
@@ -43,11 +43,17 @@ def chatting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chatting]:
             yield Chatting(served, provider)
 
 
+@pytest.fixture(scope="module")
+def chat_window(browser: Browser, chatting: Chatting) -> Iterator[Window]:
+    window = Window(browser, chatting.served)
+    yield window
+    window.close()
+
+
 @pytest.fixture
-def window(browser: Browser, chatting: Chatting) -> Iterator[Looker]:
-    with looking(browser, chatting.served) as looker:
+def window(request: pytest.FixtureRequest, chat_window: Window, chatting: Chatting) -> Iterator[Looker]:
+    with chat_window.lent(request.session) as looker:
         yield looker
-        looker.assert_quiet()
     assert chatting.provider.left == 0
 
 

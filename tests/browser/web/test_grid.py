@@ -37,10 +37,10 @@ def opened(page: Page, cell: int) -> None:
 
 
 def test_a_million_rows_are_scrolled_sorted_filtered_and_copied_by_the_keyboard(
-    looker: Looker, tables: str, axe: str
+    alone: Looker, tables: str, axe: str
 ) -> None:
-    looker.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = looker.go(f"/sessions/{tables}")
+    alone.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = alone.go(f"/sessions/{tables}")
     opened(page, 0)
     grid = page.get_by_role("grid")
     expect(page.locator(".grid .count")).to_have_text("1,000,000 rows × 3 columns")
@@ -72,7 +72,7 @@ def test_a_million_rows_are_scrolled_sorted_filtered_and_copied_by_the_keyboard(
     expect(grid.locator(".space .row").first).to_contain_text("94")
     grid.press("Control+a")
     page.get_by_role("button", name="Copy", exact=True).click()
-    looker.hears("14 rows are copied")
+    alone.hears("14 rows are copied")
     copied = page.evaluate("navigator.clipboard.readText()").splitlines()
     assert (copied[0], copied[1], len(copied)) == ("n\thalf\tword", "94\t47\tw3", 15)
 

@@ -85,9 +85,9 @@ def see_all(page: Page) -> None:
         frame.scroll_into_view_if_needed()
 
 
-def test_hostile_outputs_neither_run_nor_break_the_page(looker: Looker, served: Served) -> None:
-    page = run_all(looker, served, "Hostile", *HOSTILE, ends="error")
-    page.on("dialog", lambda dialog: looker.messages.append(dialog.message))
+def test_hostile_outputs_neither_run_nor_break_the_page(alone: Looker, served: Served) -> None:
+    page = run_all(alone, served, "Hostile", *HOSTILE, ends="error")
+    page.on("dialog", lambda dialog: alone.messages.append(dialog.message))
     cells = page.locator("article.cell.code")
     expect(cells).to_have_count(len(HOSTILE))
     see_all(page)
@@ -99,7 +99,7 @@ def test_hostile_outputs_neither_run_nor_break_the_page(looker: Looker, served: 
     expect(cells.nth(0).locator("img")).to_have_js_property("complete", value=True)
     # A browser keeps a picture for ever under the address of its content, and under no other.
     named = str(cells.nth(0).locator("img").get_attribute("src"))
-    kept = [page.request.get(looker.url + at).headers["cache-control"] for at in (named, f"{named}0")]
+    kept = [page.request.get(alone.url + at).headers["cache-control"] for at in (named, f"{named}0")]
     assert ["immutable" in one for one in kept] == [True, False]
     expect(cells.nth(1).locator(".prose")).to_contain_text("over all")
     expect(cells.nth(2)).to_contain_text("<script>window.ran = 1</script>")

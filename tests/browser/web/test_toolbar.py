@@ -17,11 +17,11 @@ def choose(page: Page, menu: str, choice: str) -> None:
     page.locator(".toolbar").get_by_text(choice, exact=True).click()
 
 
-def test_the_toolbar_runs_restarts_clears_exports_verifies_and_shares(looker: Looker, served: Served) -> None:
+def test_the_toolbar_runs_restarts_clears_exports_verifies_and_shares(alone: Looker, served: Served) -> None:
     session_id = served.notebook(
         "Try the toolbar", "kept = 6 * 7", "kept + 0", "def fail(): return kept / 0", "fail()"
     )
-    page = looker.go(f"/sessions/{session_id}")
+    page = alone.go(f"/sessions/{session_id}")
     page.on("dialog", lambda dialog: dialog.accept())
     expect(page.locator("#title")).to_contain_text(re.compile(r"Try the toolbar\s+\S+try_the_toolbar.ipynb"))
     cells = page.locator("article.cell.code")
@@ -32,21 +32,21 @@ def test_the_toolbar_runs_restarts_clears_exports_verifies_and_shares(looker: Lo
     stop = page.get_by_role("button", name="Stop", exact=True)
     expect(stop).to_be_disabled()
     choose(page, "Kernel", "Restart")
-    looker.hears("The kernel is empty")
+    alone.hears("The kernel is empty")
     expect(cells.nth(0).locator(".state")).to_contain_text("generation")
     cells.nth(3).get_by_label("More for cell 5").click()
     cells.nth(3).get_by_role("button", name="Run above").click()
-    looker.hears("3 cells wait to run")
+    alone.hears("3 cells wait to run")
     expect(cells.nth(2).locator(".state")).to_have_text("ok")
     expect(cells.nth(3).locator(".state")).to_contain_text("generation")
     choose(page, "Kernel", "Restart and run all")
-    looker.hears("4 cells wait to run")
+    alone.hears("4 cells wait to run")
     expect(cells.nth(3).locator(".state")).to_have_text("error")
     expect(cells.nth(1).locator(".outputs")).to_contain_text("42")
     choose(page, "Kernel", "Clear outputs")
     expect(page.locator(".outputs .output")).to_have_count(0)
     page.get_by_role("button", name="Checkpoint", exact=True).click()
-    looker.hears("Kept as")
+    alone.hears("Kept as")
 
     assert_taken_away(page)
     choose(page, "Verify", "Share by a link")

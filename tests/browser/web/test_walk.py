@@ -319,7 +319,8 @@ def test_a_notebook_is_written_run_undone_drawn_rolled_back_exported_and_shared(
 ) -> None:
     is_chromium = chosen.browser_type.name == "chromium"
     # What one browser keeps of having signed in is not the other's.
-    with looking(chosen, served if is_chromium else replace(served, signed_in=None)) as looker:
+    known = served if is_chromium else replace(served, signed_in=None)
+    with looking(chosen, known, reduced_motion=None) as looker:
         walker = Walker(looker, served, axe if is_chromium else None)
         begin(walker)
         table = write_with_completion(walker)

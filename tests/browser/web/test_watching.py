@@ -45,12 +45,12 @@ UNSEEN = """
 
 
 def test_followed_work_stays_in_view_until_somebody_scrolls_and_then_what_is_new_is_counted(
-    looker: Looker, served: Served, axe: str
+    alone: Looker, served: Served, axe: str
 ) -> None:
     session_id = served.notebook("Followed", *["pass"] * 8, run=False)
-    page = looker.page
+    page = alone.page
     page.add_init_script(UNSEEN)
-    looker.go(f"/sessions/{session_id}")
+    alone.go(f"/sessions/{session_id}")
     cells = page.locator("article.cell.code")
     expect(page.locator(".news")).to_have_count(0)
     below = page.locator("#below")
@@ -70,7 +70,7 @@ def test_followed_work_stays_in_view_until_somebody_scrolls_and_then_what_is_new
     expect(page.locator(".news")).to_have_count(0)
     page.mouse.wheel(0, -9000)
     expect(follow).to_have_attribute("aria-pressed", "false")
-    looker.hears("no longer following")
+    alone.hears("no longer following")
     expect(cells.first).to_be_in_viewport()
     served.add(session_id, "'unseen'")
     expect(below).to_have_text("1 new cell ↓")
@@ -85,13 +85,13 @@ def test_followed_work_stays_in_view_until_somebody_scrolls_and_then_what_is_new
 
 
 def test_what_needs_a_person_is_said_on_the_page_and_by_the_browser_once(
-    looker: Looker, served: Served
+    alone: Looker, served: Served
 ) -> None:
     failing = [{"description": "Count", "code": "nobody_knows", "accept": ["True"]}]
     session_id = served.agent.call("plan_create", problem="Counting", todos=failing)["session_id"]
-    page = looker.page
+    page = alone.page
     page.add_init_script(UNSEEN)
-    looker.go(f"/sessions/{session_id}")
+    alone.go(f"/sessions/{session_id}")
     served.agent.call("plan_run", session_id=session_id, response_format="json")
     here = page.get_by_role("region", name="Who is here")
     expect(here.get_by_role("alert")).to_contain_text("The plan has stopped")
