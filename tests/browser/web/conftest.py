@@ -66,6 +66,8 @@ class Served:
     """An MCP client, as agents are."""
     signed_in: Any = None
     """What a browser keeps of having signed in with the token, once one has."""
+    kept: set[str] = field(default_factory=set)
+    """Sessions for the tests of several modules."""
 
     def notebook(self, name: str, *cells: str, run: bool = True) -> str:
         """A session with these code cells, as an agent makes it; its id."""
@@ -80,6 +82,12 @@ class Served:
         if run:
             self.tell("cell_execute", session_id=session_id, cell_id=cell_id)
         return cell_id
+
+    def end_sessions(self) -> None:
+        """End all but those that are kept."""
+        sessions = self.agent.call("notebook_list", filter="all")["sessions"]
+        for session_id in {one["session_id"] for one in sessions} - self.kept:
+            self.tell("notebook_delete", session_id=session_id)
 
     def tell(self, tool: str, **arguments: Any) -> str:
         """Call a tool as the agent; what it answers in words, be it an error."""
@@ -145,6 +153,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     settings = {"CELLWRIGHT_MAX_SESSIONS": "200", "CELLWRIGHT_APPROVALS": '{"packages": "ask"}', **PRELOADED}
     with serving(tmp_path_factory.mktemp("served"), **settings) as served:
         yield served
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_session_is_left(served: Served) -> Iterator[None]:
+    """The page of all sessions shows the memory of each, which a host has to add up page by page."""
+    yield
+    served.end_sessions()
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,7 @@ FAILING = "sales['unit'].sum()"
 def shown(served: Served) -> str:
     """A notebook with a bit of everything."""
     session_id = served.notebook("Units sold by region", SALES, CHART)
+    served.kept.add(session_id)
     served.tell("checkpoint_create", session_id=session_id, name="before the sum")
     served.add(session_id, "for month in range(1, 13):\n    print(f'month {month:2}: \\x1b[32mok\\x1b[0m')")
     served.add(session_id, FAILING)

@@ -35,6 +35,7 @@ def proven(served: Served) -> str:
     path = served.place.root / "work" / f"{first}.ipynb"
     path.write_text(json.dumps(notebook))
     session_id: str = served.agent.call("notebook_open", path=str(path))["session_id"]
+    served.kept.add(session_id)
     return session_id
 
 
