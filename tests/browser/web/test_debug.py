@@ -60,7 +60,7 @@ async def write_trace(directory: Path) -> None:
         await log.note("outcome", {"ok": True, "answer": "10"})
 
 
-def test_a_step_opens_to_its_prompt_reply_and_cost(looker: Looker, traced: str, axe: str) -> None:
+def test_a_step_opens_to_its_prompt_reply_and_cost(looker: Looker, traced: str) -> None:
     page = looker.go(f"/runs/{traced}")
     expect(page.locator("#step-1 summary").first).to_contain_text("1,200 + 30 tokens · $0.0100")
     page.locator("#step-1 summary").first.focus()
@@ -68,7 +68,6 @@ def test_a_step_opens_to_its_prompt_reply_and_cost(looker: Looker, traced: str, 
     expect(page.locator("#step-1")).to_contain_text("How many apples? <script>")
     expect(page.locator("#step-1")).to_contain_text("Let me see.")
     expect(page).to_have_title(f"Run {traced} · Cellwright")
-    assert_accessible(page, axe)
 
 
 def test_the_second_attempt_shows_what_was_changed_and_what_it_printed(looker: Looker, traced: str) -> None:

@@ -68,8 +68,14 @@ def open_what_can_be(name: str, page: Page) -> None:
         expect(page.locator("#panel-variables-content")).to_contain_text("sales")
         expect(page.locator("#panel-checkpoints-content")).to_contain_text("before the sum")
     if name == "run":
-        page.locator("#step-3 summary").first.click()
+        for step in ("#step-1", "#step-3"):
+            page.locator(step).locator("summary").first.click()
+        expect(page.locator("#step-1")).to_contain_text("Let me see.")
         expect(page.locator("#step-3 .diff").first).to_be_visible()
+    if name == "verified":
+        page.get_by_text("2 of 2 cells gave the same").click()
+        page.get_by_text("Environment").click()
+        expect(page.locator("#proof-environment")).to_contain_text("Python")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 from cellwright.audit import read_lines
 from cellwright.web._verified_notebook import Shares, SharesUnreadable, SharesUnwritable
 from cellwright.web.requests import attachment
-from tests.browser.web.conftest import Looker, Served, assert_accessible, unhurried
+from tests.browser.web.conftest import Looker, Served, unhurried
 
 DAY_S = 86_400
 RESULT = "six times seven: 42"
@@ -39,9 +39,7 @@ def proven(served: Served) -> str:
     return session_id
 
 
-def test_the_verified_view_says_what_was_rerun_and_shows_the_notebook(
-    looker: Looker, proven: str, axe: str
-) -> None:
+def test_the_verified_view_says_what_was_rerun_and_shows_the_notebook(looker: Looker, proven: str) -> None:
     page = looker.go(f"/sessions/{proven}/verified")
     expect(page.locator(".verdict")).to_contain_text("Verified.")
     expect(page.locator(".verdict")).to_contain_text("17:42")
@@ -50,7 +48,6 @@ def test_the_verified_view_says_what_was_rerun_and_shows_the_notebook(
     page.get_by_text("Environment").click()
     expect(page.locator("#proof-environment")).to_contain_text("Python")
     expect(page.frame_locator(".paper").get_by_text(RESULT)).to_be_visible()
-    assert_accessible(page, axe)
 
 
 def test_the_file_opens_alone_with_its_certificate(
