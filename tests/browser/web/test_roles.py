@@ -23,6 +23,8 @@ OWNING = {
     "/chat/models",
     "/chat/models/forget",
     "/chat/{conversation_id}/delete",
+    "/connect/{request_id}/allow",
+    "/connect/{request_id}/refuse",
     "/hosts/stop",
     "/sessions/{session_id}/branches/{branch_id}/delete",
     "/sessions/{deleted_id}/restore",
