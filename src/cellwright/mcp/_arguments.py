@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
 __all__ = [
     "AS_IN_CREATE",
@@ -29,6 +30,7 @@ __all__ = [
     "WaitS",
     "complaint",
     "former_names",
+    "in_names_of_now",
     "published_schema",
     "unit_note",
 ]
@@ -70,17 +72,6 @@ class Arguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _in_names_of_now(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        for name, former in former_names(cls).items():
-            if former.name in given and name not in given:
-                given = {**given, name: former.converted(given[former.name])}
-                del given[former.name]
-        return given
-
     @classmethod
     def operators_defaults(cls, limits: TimeLimits) -> Mapping[str, Any]:  # for those that have some
         """Return the values, by argument, that the operator's settings give to a call which leaves them out.
@@ -90,7 +81,8 @@ class Arguments(BaseModel):
         return {}
 
 
-def former_names(model: type[BaseModel]) -> dict[str, Formerly]:
+@cache
+def former_names(model: type[BaseModel]) -> Mapping[str, Formerly]:
     """The arguments that had another name before, each with it."""
     return {
         name: former
@@ -98,6 +90,15 @@ def former_names(model: type[BaseModel]) -> dict[str, Formerly]:
         for former in field.metadata
         if isinstance(former, Formerly)
     }
+
+
+def in_names_of_now(given: Mapping[str, Any], former: Mapping[str, Formerly]) -> dict[str, Any]:
+    """A call's arguments by the names and in the units of now."""
+    named = dict(given)
+    for name, before in former.items():
+        if before.name in named and name not in named:
+            named[name] = before.converted(named.pop(before.name))
+    return named
 
 
 SessionId: TypeAlias = Annotated[str | None, Field(default=None, max_length=_MAX_ID)]
@@ -153,9 +154,9 @@ _PLAINLY_MS = 5_000
 _HOUR_S = 3_600
 
 
-def unit_note(timeout_s: float | None) -> str | None:
+def unit_note(timeout_s: float) -> str | None:
     """What to say of a limit in seconds that was plainly meant in milliseconds: thousands of them, and no whole hours."""
-    if timeout_s is None or timeout_s < _PLAINLY_MS or timeout_s % 1_000 or not timeout_s % _HOUR_S:
+    if timeout_s < _PLAINLY_MS or timeout_s % 1_000 or not timeout_s % _HOUR_S:
         return None
     meant = f"{timeout_s / 1_000:g}"
     return f"The time limit is in seconds: {timeout_s:g} is {timeout_s / _HOUR_S:.3g} h; give {meant} for {meant} s"

@@ -63,6 +63,7 @@ from cellwright.mcp._arguments import (
     TimeLimits,
     complaint,
     former_names,
+    in_names_of_now,
     published_schema,
     unit_note,
 )
@@ -470,6 +471,9 @@ class ServerTool(Tool):
         model = self.definition.arguments
         if caller.form == "data" and "response_format" in model.model_fields:
             arguments = {"response_format": "json", **arguments}
+        former = former_names(model)
+        if any(before.name in arguments for before in former.values()):
+            arguments = in_names_of_now(arguments, former)
         try:
             checked = model.model_validate(arguments)
         except ValidationError as error:
@@ -482,7 +486,8 @@ class ServerTool(Tool):
             changes=not hints.read_only_hint,
             destroys=bool(hints.destructive_hint),
         )
-        if (doubt := unit_note(getattr(checked, "timeout_s", None))) is not None:
+        timeout_s: float | None = getattr(checked, "timeout_s", None)
+        if timeout_s is not None and (doubt := unit_note(timeout_s)) is not None:
             call.notes.append(doubt)
         try:
             # Where a call's client cannot ask, whoever made the call may have somebody.
@@ -634,7 +639,7 @@ class RequestCaller(Caller):
         if form is not None and (form.form is not None or form.url is None):
             self.asks = "rounds" if context.request_context.protocol_version >= "2026" else "calls"
             self.asks_passwords = _PASSWORDS in ((able and able.experimental) or {})
-        self.shows_apps = shows_apps(able)
+        self.shows_apps = able is not None and bool(able.extensions) and shows_apps(able)
         self.answers = context.input_responses or {}
         self.approvals = approvals_of(context.request_state) if context.request_state else ()
 

@@ -23,7 +23,7 @@ def test_a_warm_cell_goes_through_few_of_our_files(place: Place, tmp_path: Path)
     session = pump.call("notebook_create", name="traced")["session_id"]
 
     def run() -> None:
-        pump.answer(pump.begin("cell_add_and_run", session_id=session, content="40 + 2"))
+        pump.answer(pump.begin("cell_add_and_run", session_id=session, code="40 + 2"))
 
     run()
     pids = [place.daemon().pid, host_process(place.storage).pid]
