@@ -17,7 +17,7 @@ from cellwright.formats.certificates import proof_of
 from cellwright.mcp._arguments import Arguments, CellId, SessionId
 from cellwright.mcp.apps._cells import cells_shown
 from cellwright.mcp.apps.shell import View
-from cellwright.mcp.calls import READS, Call, Definition, Reply
+from cellwright.mcp.calls import READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.tools.plans import plan_data
 from cellwright.notebook import Cell
 from cellwright.verification import certificate_state
@@ -50,7 +50,7 @@ async def app_view(call: Call, args: ShowView) -> Reply:
             shown = _verified(call, session)
         case "chart":
             shown = {}
-    return Reply("", data={**about, **shown})
+    return data_reply({**about, **shown}, call)
 
 
 def _cells(session: Session, named: Sequence[str] | None) -> dict[str, Any]:
@@ -125,7 +125,7 @@ async def app_rows(call: Call, args: ShowRows) -> Reply:
         filters=tuple((name, wanted[:_MAX_TEXT]) for name, wanted in args.filters.items()),
     )
     found = {"columns": head.columns, "width": head.width, "name": head.name, "count": _ROWS}
-    return Reply("", data=msgspec.to_builtins({**found, **msgspec.structs.asdict(rows)}))
+    return data_reply(msgspec.to_builtins({**found, **msgspec.structs.asdict(rows)}), call)
 
 
 APP_TOOLS = (Definition(app_view, ShowView, READS), Definition(app_rows, ShowRows, READS))
