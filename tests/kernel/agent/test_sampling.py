@@ -49,8 +49,8 @@ RUN = ToolDefinition(
     description="Add a code cell and run it.",
     parameters_json_schema={
         "type": "object",
-        "properties": {"content": {"type": "string"}},
-        "required": ["content"],
+        "properties": {"code": {"type": "string"}},
+        "required": ["code"],
     },
 )
 QUESTION = [ModelRequest([SystemPromptPart("Be brief."), UserPromptPart("What is 6 times 7?")])]
@@ -113,7 +113,7 @@ async def test_the_clients_model_acts_in_the_dialect() -> None:
     assert await asking.called(lender)
     assert asking.response is not None
     (call,) = [part for part in asking.response.parts if isinstance(part, ToolCallPart)]
-    assert (call.tool_name, call.args_as_dict()) == (RUN.name, {"content": "print(6 * 7)"})
+    assert (call.tool_name, call.args_as_dict()) == (RUN.name, {"code": "print(6 * 7)"})
     assert asking.response.model_name == "a-model"
     assert [delta.kind for delta in asking.heard] == ["text"]
     (order,) = lender.asked
@@ -128,7 +128,7 @@ async def test_the_clients_model_acts_in_the_dialect() -> None:
 async def test_a_conversation_goes_on_in_turns() -> None:
     messages = [
         *QUESTION,
-        ModelResponse([ToolCallPart(RUN.name, {"content": "print(42)"})]),
+        ModelResponse([ToolCallPart(RUN.name, {"code": "print(42)"})]),
         ModelRequest([ToolReturnPart(RUN.name, "42", tool_call_id="1")]),
     ]
     lender, asking = Lender("It is 42."), Asking(messages)
@@ -142,7 +142,7 @@ async def test_a_question_is_answered_by_the_clients_model_over_real_kernels(
     face: McpServer, engine: Engine
 ) -> None:
     lender = Lender(
-        '```action\n{"tool": "run_it", "arguments": {"content": "6 * 7"}}\n```',
+        '```action\n{"tool": "run_it", "arguments": {"code": "6 * 7"}}\n```',
         "First I compute.\n```python\nx = 6 * 7\nprint(x)\n```\nIt printed 41.",
         "It is 42.",
     )
@@ -168,7 +168,7 @@ async def test_a_question_is_answered_by_the_clients_model_over_real_kernels(
     (run,) = await runs_since(engine, engine.session(outcome.session_id), 0)
     assert (run.code, run.stdout) == ("x = 6 * 7\nprint(x)", "42\n")
     told = [message.content.text for message in lender.asked[2].messages]  # type: ignore[union-attr]
-    assert told[1] == '```action\n{"tool": "run_it", "arguments": {"content": "6 * 7"}}\n```'
+    assert told[1] == '```action\n{"tool": "run_it", "arguments": {"code": "6 * 7"}}\n```'
     assert told[2].startswith("Your action could not be read: there is no tool 'run_it'")
     assert told[3] == "First I compute.\n\n```python\nx = 6 * 7\nprint(x)\n```"
     assert told[4].startswith("Result of cell_add_and_run:")

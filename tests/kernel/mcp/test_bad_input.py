@@ -135,7 +135,8 @@ async def test_an_unknown_dialect_is_refused_with_the_known_ones(engine: Engine)
 
 async def test_the_srcbook_dialect_defaults_to_typescript(engine: Engine) -> None:
     async with running(McpServer(engine, dialect="srcbook", pace=PACE)) as face, connected(face) as client:
-        assert (await ask(client, "notebook_create", name="x"))["language"] == "typescript"
+        await ask(client, "notebook_create", name="x")
+    assert [session.language for session in engine.sessions()][-1] == "typescript"
 
 
 @pytest.mark.parametrize(

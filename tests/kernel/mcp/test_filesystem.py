@@ -23,7 +23,7 @@ async def done(client: Client, action: str, path: str, **more: Any) -> Any:
 
 async def test_the_definition_is_small_and_says_that_it_destroys(client: Client) -> None:
     (tool,) = [one for one in (await client.list_tools()).tools if one.name == "file_system"]
-    assert tokens([tool]) <= 151  # with the brackets of a list
+    assert tokens([tool]) <= 156  # with the brackets of a list
     assert tool.input_schema["required"] == ["action", "path"]
     assert tool.annotations is not None
     assert tool.annotations.destructive_hint

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from mcp import Client
-from mcp.types import TextContent
+from mcp.types import ResourceLink, TextContent
 from PIL import EpsImagePlugin
 
 from cellwright.notebook.comparison import same_bytes, same_look
@@ -33,8 +33,9 @@ async def test_postscript_that_a_script_leaves_as_png_is_told_as_a_file_and_not_
 ) -> None:
     code = f"open('x.png', 'wb').write({POSTSCRIPT!r})"
     result = await client.call_tool("python_execute", {"code": code})
-    (text,) = result.content
+    text, link = result.content
     assert isinstance(text, TextContent)
+    assert isinstance(link, ResourceLink)
     assert "/x.png (image, " in text.text
     assert not mark.exists()
 

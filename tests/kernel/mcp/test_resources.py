@@ -124,7 +124,7 @@ async def test_arguments_of_prompts_and_addresses_are_completed_and_long_lists_c
             return found.completion.values
 
         names = await values(PromptReference(name="show_status"), "session", "peng")
-        assert names[0].endswith("_penguins")
+        assert "_penguins" in names[0]
         assert await values(of_cell, "session_id", session[:4]) == [session]
         assert await values(of_cell, "cell_id", run["cell_id"][:3], given) == [run["cell_id"]]
         assert await values(of_cell, "index", "", {**given, "cell_id": run["cell_id"]}) == ["0", "1"]

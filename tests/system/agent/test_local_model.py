@@ -48,7 +48,7 @@ def tool(name: str, *needed: str) -> ToolDefinition:
     return ToolDefinition(name=name, parameters_json_schema=schema)
 
 
-RUN, ANSWER = tool("cell_add_and_run", "content"), tool("answer", "code", "sentence")
+RUN, ANSWER = tool("cell_add_and_run", "code"), tool("answer", "code", "sentence")
 QUESTION: list[ModelMessage] = [
     ModelRequest([UserPromptPart("What is 6 times 7?")], instructions="Many rules.")
 ]
@@ -73,14 +73,14 @@ def test_a_small_model_that_can_act_writes_code_and_nothing_else() -> None:
 def test_a_small_model_answers_once_something_worked() -> None:
     worked = ToolReturnPart(RUN.name, "42", tool_call_id="1")
     failed = ToolReturnPart(RUN.name, "NameError", tool_call_id="1", outcome="failed")
-    history = [*QUESTION, ModelResponse([ToolCallPart(RUN.name, {"content": "print(42)"})])]
+    history = [*QUESTION, ModelResponse([ToolCallPart(RUN.name, {"code": "print(42)"})])]
     want = RequestParams("act", tools=(RUN,))
     assert "grammar" not in order_of([*history, ModelRequest([worked])], want, small=True)
     assert "grammar" in order_of([*history, ModelRequest([failed])], want, small=True)
 
 
 def test_what_a_small_models_code_prints_is_the_answer() -> None:
-    reply = ModelResponse([TextPart("So."), ToolCallPart(RUN.name, {"content": "print(42)"})])
+    reply = ModelResponse([TextPart("So."), ToolCallPart(RUN.name, {"code": "print(42)"})])
     _, call = settled(reply, RequestParams("act", tools=(RUN, ANSWER))).parts
     assert isinstance(call, ToolCallPart)
     assert (call.tool_name, call.args_as_dict()) == ("answer", {"code": "print(42)", "sentence": "{output}"})
