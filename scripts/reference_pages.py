@@ -21,6 +21,7 @@ from pydantic_core import PydanticUndefined
 
 import cellwright
 from cellwright.audit import KINDS
+from cellwright.charts.auto import RULES
 from cellwright.cli._catalogue import COMMANDS, GROUPS
 from cellwright.engine.event_kinds import ABOUT
 from cellwright.hosts import protocol
@@ -52,6 +53,7 @@ def reference_pages() -> dict[str, str]:
         "audit-log": audit_log(),
         "error-classes": error_classes(),
         "fixers": fixers(),
+        "chart-rules": chart_rules(),
         "host-messages": host_messages(),
     }
     return {f"reference/generated/{name}.md": text for name, text in pages.items()}
@@ -315,6 +317,15 @@ def fixers() -> str:
     ]
     parts += [f"| `{fixer.__name__}` | {_cell(inspect.getdoc(fixer))} |" for fixer in FIXERS]
     return "\n".join(parts) + "\n"
+
+
+def chart_rules() -> str:
+    rows = [f"| {number} | {rule.when} | `{rule.type}` |" for number, rule in enumerate(RULES, 1)]
+    about = "The first that fits decides which chart `auto` draws of the data ([Charts](../../guides/charts.md)).\n"
+    return (
+        "\n".join(["# The rules of `auto`\n", MADE + about, "| | when | chart |", "|---|---|---|", *rows])
+        + "\n"
+    )
 
 
 def error_classes() -> str:

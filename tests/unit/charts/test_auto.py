@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
 from cellwright.charts import Config
 from cellwright.charts.auto import RULES, choose
 from cellwright.charts.encodings import ColumnShape, Encodings, Shape
-
-GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "charts.md"
 
 
 def text(name: str, distinct: int) -> ColumnShape:
@@ -126,8 +121,3 @@ def test_the_rule_that_holds_first_decides(
 def test_a_type_that_is_asked_for_is_kept() -> None:
     choice = choose(Shape(90, (time("t"), number("a"))), Config(), "scatter")
     assert (choice.type, choice.rule) == ("scatter", "")
-
-
-def test_the_guide_has_the_same_rules_in_the_same_order() -> None:
-    rows = re.findall(r"^\| \d+ \| (.+?) \| `(\w+)` \|", GUIDE.read_text(), re.MULTILINE)
-    assert rows == [(rule.when, rule.type) for rule in RULES]

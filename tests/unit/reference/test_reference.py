@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 
 from cellwright.audit import AuditKind
+from cellwright.charts.auto import RULES
 from cellwright.cli._catalogue import COMMANDS
 from cellwright.engine.event_kinds import EventKind
 from cellwright.plans.error_classes import ERROR_CLASSES
@@ -46,6 +47,11 @@ def test_every_tool_is_made_those_of_dialects_too(made: dict[str, str]) -> None:
 def test_every_command_is_made(made: dict[str, str]) -> None:
     assert {f"cellwright {name}" for name in COMMANDS} == set(_headings(made["commands.md"], "###"))
     assert "| `--timeout" in made["commands.md"]
+
+
+def test_every_rule_for_charts_is_made_in_its_order(made: dict[str, str]) -> None:
+    rows = re.findall(r"^\| \d+ \| (.+?) \| `(\w+)` \|", made["chart-rules.md"], re.MULTILINE)
+    assert rows == [(rule.when, rule.type) for rule in RULES]
 
 
 def test_every_setting_is_made_with_its_meaning(made: dict[str, str]) -> None:
