@@ -42,6 +42,8 @@ class SessionWidgets:
         self._asked: str | None = None
         """The kernel that was asked for all of its widgets."""
         self._widgets = Widgets()
+        self._former: dict[str, State] = {}
+        """How the widgets of earlier kernels last were, until that is saved."""
         self._changed = anyio.Event()
         self._unsaved = False
 
@@ -81,7 +83,8 @@ class SessionWidgets:
 
     def kept(self) -> Mapping[str, State]:
         """The states of widgets as they last were, also of a kernel that is gone, and as the notebook has them."""
-        return {**states_saved(self._session.file.document.metadata), **self._widgets.states()}
+        saved = states_saved(self._session.file.document.metadata)
+        return {**saved, **self._former, **self._widgets.states()}
 
     async def changes(self, since: int) -> tuple[int, frozenset[str]]:
         """Wait until a widget has changed after this number; the number now, and which."""
@@ -117,7 +120,7 @@ class SessionWidgets:
             return None
         self._unsaved = False
         views = [view for cell in document.cells for output in cell.outputs if (view := view_of(output))]
-        states = self._widgets.states()
+        states, self._former = self.kept(), {}
         shown = {model: states[model] for model in reached(states, views)}
         if not shown:
             return None
@@ -128,6 +131,8 @@ class SessionWidgets:
 
     def _follow(self, kernel_id: str) -> None:
         if self._of != kernel_id:
+            if self._unsaved:
+                self._former |= self._widgets.states()
             self._of, self._asked = kernel_id, None
             self._widgets.replace({})
 

@@ -94,6 +94,16 @@ async def test_widgets_are_seen_while_a_cell_runs_and_gone_with_their_kernel(eng
         with pytest.raises(KernelGone):
             await session.widgets.send(bar, {"method": "update", "state": {}}, cell_id=waiting.id)
 
+        # As it last was, it is kept and saved beside the widgets of the next kernel.
+        other = await session.add_cell("import ipywidgets as w; w.IntSlider(2)")
+        shown = await (await session.execute(other.id)).wait()
+        [slider] = filter(None, map(view_of, shown.outputs))
+        await until(lambda: slider in session.widgets.kept())
+        assert session.widgets.kept()[bar]["value"] == 5
+        await session.save()
+        saved = states_saved(json.loads(session.path.read_text())["metadata"])
+        assert (saved[bar]["value"], saved[slider]["value"]) == (5, 2)
+
 
 async def test_updates_that_come_too_fast_are_merged_and_a_later_engine_asks_the_kernel(
     open_here: OpenEngine,
