@@ -261,7 +261,7 @@ async def _drawer(context: BrowserContext, look: Look, address: str) -> Contende
     async def draw() -> float:
         nonlocal before
         await page.bring_to_front()
-        await page.locator(look.source).first.click()
+        await page.locator(f"{look.source}:visible").first.click()
         await page.keyboard.press("Control+Enter")
         at, before = await pictured_at(page, look, before)
         ended: float = await page.evaluate(_ENDED, look.cell)

@@ -193,9 +193,11 @@ class Visit:
 
     async def type(self, letter: str) -> float:
         """Click on the first source and type; the time up to the frame that shows the letter, from the click on."""
-        await self.page.wait_for_selector(self.wire.look.source)
+        # Lab opens a notebook where somebody left it: its first source may be out of view.
+        source = self.page.locator(f"{self.wire.look.source}:visible").first
+        await source.wait_for()
         began = await self.page.evaluate("performance.now()")
-        await self.page.locator(self.wire.look.source).first.click()
+        await source.click()
         await self.page.wait_for_function(_CARET)
         await self.page.keyboard.press("Control+End")
         await self.page.keyboard.type(letter)
