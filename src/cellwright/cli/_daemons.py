@@ -56,12 +56,13 @@ def stop_daemon(
 ) -> None:
     """Stop the daemon. Kernels go on for a while, and the next daemon finds them."""
     try:
+        host = _living_host() if kernels else None
         answer = stop(daemon_paths(), kernels=kernels, if_idle=if_idle)
         if answer is None:
             _show_without_daemon(ended=kernels and _end_host(), as_json=as_json)
             return
-        if kernels and answer.get("stopping"):
-            _await_host()
+        if host is not None and answer.get("stopping"):
+            _await_end(host)
     except CellwrightError as error:
         fail(error)
     stopped = bool(answer.get("stopping"))
@@ -93,11 +94,18 @@ def _end_host() -> bool:
     return end_host(HostPaths(Path(daemon_paths().storage)))
 
 
-def _await_host() -> None:
-    """Return once the host is gone, which the daemon told to end: it has closed its connections before that."""
-    from cellwright.hosts.local import HostPaths, await_end  # most commands do without anyio
+def _living_host() -> int | None:
+    """The process of the host that has the kernels, if there is one."""
+    from cellwright.hosts.local import HostPaths, living_host  # as above
 
-    await_end(HostPaths(Path(daemon_paths().storage)))
+    return living_host(HostPaths(Path(daemon_paths().storage)))
+
+
+def _await_end(host: int) -> None:
+    """Return once the host is gone: it closes its connections to the daemon, which then ends, before that."""
+    from cellwright.hosts.local import HostPaths, await_end  # as above
+
+    await_end(HostPaths(Path(daemon_paths().storage)), host)
 
 
 def _show_without_daemon(*, ended: bool, as_json: bool) -> None:

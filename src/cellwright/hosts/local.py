@@ -37,6 +37,7 @@ __all__ = [
     "dead_incarnations",
     "end_host",
     "forget_incarnation",
+    "living_host",
     "make_private",
     "runtime_base",
 ]
@@ -154,24 +155,36 @@ def end_host(paths: HostPaths) -> bool:
     Raises:
         HostStartError: it does not end.
     """
-    if not is_held(paths.lock):
+    pid = living_host(paths)
+    if pid is None:
         return False
-    pid = int(json.loads(paths.current.read_text())["pid"])
     os.kill(pid, signal.SIGTERM)
-    await_end(paths)
+    await_end(paths, pid)
     return True
 
 
-def await_end(paths: HostPaths) -> None:
-    """Return once the process of a host that was told to end is gone.
+def living_host(paths: HostPaths) -> int | None:
+    """The process of the living host of a storage directory, if there is one."""
+    return _named(paths) if is_held(paths.lock) else None
+
+
+def _named(paths: HostPaths) -> int | None:
+    """The process that is noted as the host; none while one begins or ends."""
+    try:
+        return int(json.loads(paths.current.read_text())["pid"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def await_end(paths: HostPaths, pid: int) -> None:
+    """Return once a host that was told to end is gone, whether or not another has begun in its place.
 
     Raises:
         HostStartError: it does not end.
     """
     deadline = time.monotonic() + _END_S
-    while is_held(paths.lock):
+    while is_held(paths.lock) and _named(paths) in (pid, None):
         if time.monotonic() > deadline:
-            pid = json.loads(paths.current.read_text())["pid"]
             raise HostStartError(
                 f"The host (process {pid}) does not end", hint=f"End it with `kill -9 {pid}`"
             )

@@ -13,6 +13,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
+from cellwright.errors import HostStartError
 from cellwright.hosts import HostPaths, LocalTransport, local
 from tests.waiting import fail_after
 
@@ -64,3 +65,19 @@ async def test_a_host_that_still_listens_has_lost_a_connection_alone(
         listener.listen()
         paths.current.write_text(json.dumps({"socket": str(address)}))
         assert await LocalTransport(paths).end() is None
+
+
+@pytest.mark.usefixtures("lock")
+def test_the_end_of_a_host_is_waited_for_and_not_that_of_the_next(
+    paths: HostPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_END_S", 0.0)
+    paths.current.write_text(json.dumps({"pid": 7}))
+    assert local.living_host(paths) == 7
+    with pytest.raises(HostStartError, match="process 7"):
+        local.await_end(paths, 7)
+    local.await_end(paths, 6)  # a client has started the next one meanwhile
+    # A host takes its name away before it lets go of the lock.
+    paths.current.unlink()
+    with pytest.raises(HostStartError, match="process 7"):
+        local.await_end(paths, 7)
