@@ -60,6 +60,8 @@ class OpenIdIssuer:
         self._clock = clock
         self._keys: dict[str | None, PyJWK] = {}
         self._fetched_at = float("-inf")
+        self._failure: Exception | None = None
+        """Why the last look for keys failed, if it did."""
         self._fetching = anyio.Lock()
 
     async def verify_token(self, token: str) -> AccessToken | None:
@@ -107,17 +109,18 @@ class OpenIdIssuer:
             age_s = self._clock() - self._fetched_at
             if age_s > _KEPT_S or (named not in self._keys and age_s > _AGAIN_S):
                 try:
-                    self._keys = await self._fetched()
+                    self._keys, self._failure = await self._fetched(), None
                 except (httpx2.HTTPError, ValueError, KeyError, TypeError, jwt.PyJWTError) as error:
                     _log.warning(
                         "issuer_unreachable issuer=%s %s: %s", self._issuer, type(error).__name__, error
                     )
-                    if not self._keys:
-                        raise IssuerUnreachable(
-                            f"The keys of {self._issuer} cannot be had: {type(error).__name__} {error}",
-                            hint="Check oauth_issuer, and whether this machine reaches it",
-                        ) from error
+                    self._failure = error
                 self._fetched_at = self._clock()
+            if self._failure is not None and not self._keys:
+                raise IssuerUnreachable(
+                    f"The keys of {self._issuer} cannot be had: {type(self._failure).__name__} {self._failure}",
+                    hint="Check oauth_issuer, and whether this machine reaches it",
+                ) from self._failure
         if named is None and len(self._keys) == 1:
             return next(iter(self._keys.values()))
         return self._keys.get(named)

@@ -34,6 +34,7 @@ class Provider:
 
     keys: dict[str, ec.EllipticCurvePrivateKey] = field(default_factory=lambda: {"first": new_key()})
     says: str = ISSUER
+    greeted: int = 0
     asked: int = 0
 
     def client(self) -> httpx2.AsyncClient:
@@ -41,6 +42,7 @@ class Provider:
         return httpx2.AsyncClient(transport=httpx2.ASGITransport(Starlette(routes=routes)))
 
     async def _about(self, _: Request) -> Response:
+        self.greeted += 1
         return JSONResponse({"issuer": self.says, "jwks_uri": f"{ISSUER}/keys"})
 
     async def _keys(self, _: Request) -> Response:
@@ -130,3 +132,14 @@ async def test_an_issuer_that_calls_itself_otherwise_is_not_believed() -> None:
     with pytest.raises(IssuerUnreachable):
         await issuer(provider).verify_token(provider.token())
     assert provider.asked == 0
+
+
+async def test_an_issuer_that_cannot_be_had_is_not_asked_for_every_token() -> None:
+    provider, now = Provider(says="https://other.example"), 0.0
+    asked = issuer(provider, clock=lambda: now)
+    for _ in range(3):
+        with pytest.raises(IssuerUnreachable):
+            await asked.verify_token(provider.token())
+    assert provider.greeted == 1
+    provider.says, now = ISSUER, 11.0
+    assert await asked.verify_token(provider.token()) is not None
