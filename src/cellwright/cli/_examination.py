@@ -57,7 +57,7 @@ EXTRAS = (
     ("lab", ("jupyterlab",), "JupyterLab on a session's live kernel"),
     (
         "web",
-        ("jinja2", "latex2mathml", "mistune", "pygments", "python_multipart"),
+        ("itsdangerous", "jinja2", "latex2mathml", "mistune", "pygments", "python_multipart"),
         "the page: `cellwright ui`",
     ),
     ("format", ("ruff",), "*Format* on the page: Python cells by ruff (TypeScript needs no more than Deno)"),

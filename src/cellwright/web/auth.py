@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
+from itsdangerous import Signer
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -70,8 +71,8 @@ class SignIn:
     def csrf(self, request: Request) -> str:
         """What the page must send along with every action: another site cannot know it."""
         cookie = request.cookies.get(_cookie_name(request), "")
-        signed = b"page " + cookie.encode(errors="replace")
-        return hmac.new(self.identities.key, signed, hashlib.sha256).hexdigest()
+        signer = Signer(self.identities.key, salt="page", digest_method=hashlib.sha256)
+        return signer.get_signature(cookie.encode(errors="replace")).decode()
 
     def guard(self, app: ASGIApp) -> ASGIApp:
         async def passing(scope: Scope, receive: Receive, send: Send) -> None:

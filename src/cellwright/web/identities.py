@@ -6,21 +6,23 @@ removed is out at once.
 
 from __future__ import annotations
 
-import base64
+import functools
 import hashlib
 import hmac
-import json
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cellwright.people import OWNER, Members, Person
 from cellwright.settings.paths import write_private
 
-__all__ = ["LASTS_S", "Attempts", "Codes", "Identities"]
+if TYPE_CHECKING:
+    from itsdangerous import URLSafeTimedSerializer
+
+__all__ = ["LASTS_S", "Attempts", "Codes", "Identities", "obtain_key"]
 
 LASTS_S = 30 * 86_400
 
@@ -44,9 +46,11 @@ class Identities:
 
     def with_cookie(self, cookie: str) -> Person | None:
         """Whose cookie that is, as they are now."""
-        about = unsign(cookie, self.key, time.time()) or {}
-        name = about.get("name")
-        if not isinstance(name, str) or about.get("stamp") != self._stamp(name):
+        unsigned = _unsigned(cookie, self.key)
+        if unsigned is None:
+            return None
+        name, stamp = unsigned
+        if stamp != self._stamp(name):
             return None
         if name == OWNER:
             return self.owner
@@ -55,8 +59,7 @@ class Identities:
 
     def cookie(self, person: Person) -> str:
         """What somebody brings from now on in place of the token."""
-        until = time.time() + LASTS_S
-        return sign({"name": person.name, "stamp": self._stamp(person.name), "until": until}, self.key)
+        return _cookies(self.key).dumps((person.name, self._stamp(person.name)))
 
     @property
     def owner(self) -> Person:
@@ -70,8 +73,7 @@ class Identities:
         return member.stamp if member is not None else None
 
 
-# Texts that only this storage directory's daemon can have written: who is signed in, until when. Pure but
-# for the key.
+# Texts that only this storage directory's daemon can have written: itsdangerous signs them.
 
 _KEY_BYTES = 32
 
@@ -86,23 +88,22 @@ def obtain_key(path: Path) -> bytes:
     return key
 
 
-def sign(about: dict[str, Any], key: bytes) -> str:
-    """Data with a signature, as a cookie can hold it."""
-    body = base64.urlsafe_b64encode(json.dumps(about, separators=(",", ":")).encode()).decode().rstrip("=")
-    return f"{body}.{_signature(body, key)}"
+@functools.lru_cache
+def _cookies(key: bytes) -> URLSafeTimedSerializer:
+    from itsdangerous import URLSafeTimedSerializer  # an extra, and needed where the page is open
+
+    return URLSafeTimedSerializer(key, salt="cookie", signer_kwargs={"digest_method": hashlib.sha256})
 
 
-def unsign(text: str, key: bytes, now: float) -> dict[str, Any] | None:
-    """The data, where the signature is right and ``until`` has not passed."""
-    body, _, signature = text.partition(".")
-    if not hmac.compare_digest(_signature(body, key).encode(), signature.encode(errors="replace")):
+def _unsigned(cookie: str, key: bytes) -> tuple[str, str | None] | None:
+    """Name and stamp in a cookie that was signed here within its time."""
+    from itsdangerous import BadSignature  # as above
+
+    try:
+        name, stamp = _cookies(key).loads(cookie.encode(errors="replace"), max_age=LASTS_S)
+    except BadSignature:
         return None
-    about: dict[str, Any] = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-    return about if about.get("until", 0) > now else None
-
-
-def _signature(body: str, key: bytes) -> str:
-    return hmac.new(key, body.encode(errors="replace"), hashlib.sha256).hexdigest()
+    return name, stamp
 
 
 # How long somebody who gave wrong tokens has to wait: longer with each, and forgotten bit by bit.

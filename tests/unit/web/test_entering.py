@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from itsdangerous import TimestampSigner, URLSafeSerializer, URLSafeTimedSerializer
 
 from cellwright.people import (
     Members,
@@ -21,7 +24,7 @@ from cellwright.people import (
     remove_member,
 )
 from cellwright.web.auth import own_path, sign_in_path
-from cellwright.web.identities import Attempts, Codes, Identities, obtain_key, sign, unsign
+from cellwright.web.identities import LASTS_S, Attempts, Codes, Identities, obtain_key
 
 KEY = b"k" * 32
 
@@ -103,20 +106,32 @@ def test_a_code_is_good_once_and_for_two_minutes() -> None:
 # Cookies -------------------------------------------------------------------------------------------------------------
 
 
-@given(st.text() | st.builds(lambda body, rest: f"{body}.{rest}", st.text(), st.text()))
-def test_what_nobody_signed_says_nothing(text: str) -> None:
-    assert unsign(text, KEY, 0.0) is None
+@given(st.text() | st.builds(lambda *parts: ".".join(parts), st.text(), st.text(), st.text()))
+def test_a_cookie_that_was_not_signed_here_is_nobodys(text: str) -> None:
+    assert identities(Path("none")).with_cookie(text) is None
 
 
-@given(st.dictionaries(st.text(), st.integers() | st.text()), st.binary(min_size=1))
-def test_what_was_signed_is_read_with_the_same_key_until_its_time(
-    about: dict[str, int | str], key: bytes
-) -> None:
-    text = sign({**about, "until": 10}, key)
-    assert unsign(text, key, 9) == {**about, "until": 10}
-    assert unsign(text, key, 10) is None
-    assert unsign(text, key + b"!", 9) is None
-    assert unsign(sign(about, key), key, 9) is None or "until" in about
+def test_a_cookie_that_was_changed_or_signed_with_another_key_is_nobodys(tmp_path: Path) -> None:
+    who = identities(tmp_path)
+    cookie = who.cookie(who.owner)
+    assert replace(who, key=b"j" * 32).with_cookie(cookie) is None
+    others = [
+        cookie[:at] + ("A" if cookie[at] != "A" else "B") + cookie[at + 1 :] for at in range(len(cookie) - 1)
+    ]
+    assert [one for one in others if who.with_cookie(one) is not None] == []
+
+
+@pytest.mark.parametrize(("age_s", "good"), [(LASTS_S - 60, True), (LASTS_S + 60, False)])
+def test_a_cookie_is_good_for_thirty_days(age_s: int, *, good: bool) -> None:
+    class Earlier(TimestampSigner):
+        def get_timestamp(self) -> int:
+            return super().get_timestamp() - age_s
+
+    who = identities(Path("none"))
+    name_and_stamp = URLSafeSerializer(KEY).loads_unsafe(who.cookie(who.owner).split(".")[0] + ".")[1]
+    options = {"digest_method": hashlib.sha256}
+    serializer = URLSafeTimedSerializer(KEY, salt="cookie", signer=Earlier, signer_kwargs=options)
+    assert (who.with_cookie(str(serializer.dumps(name_and_stamp))) == who.owner) is good
 
 
 def test_a_key_that_was_not_written_to_the_end_is_made_again(tmp_path: Path) -> None:
