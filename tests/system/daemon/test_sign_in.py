@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -20,6 +21,7 @@ from tests.system.daemon.test_listeners import Served, served, shown
 
 pytestmark = pytest.mark.anyio
 
+ORIGIN = "https://inspector.example"
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 
 
@@ -27,7 +29,7 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 def listener(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     root = tmp_path_factory.mktemp("sign-in")
     with (
-        place_in(root, CELLWRIGHT_OAUTH_ISSUER="own") as place,
+        place_in(root, CELLWRIGHT_OAUTH_ISSUER="own", CELLWRIGHT_ALLOWED_ORIGINS=ORIGIN) as place,
         served(place, "--toolset", "core") as listener,
     ):
         yield listener
@@ -144,6 +146,33 @@ async def test_a_stranger_is_told_where_to_sign_in(http: httpx2.AsyncClient, lis
     assert (await calls(http, listener.token, "notebook_list")).status_code != 401, (
         "the listener's token opens all"
     )
+
+
+async def test_a_web_page_that_is_allowed_may_sign_in_and_read_what_it_is_told_and_no_other_may(
+    http: httpx2.AsyncClient, listener: Served
+) -> None:
+    wants = {
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization,mcp-name",
+    }
+    metadata = "/.well-known/oauth-protected-resource/mcp"
+    for path in ("/mcp", "/token", "/register", metadata):
+        asked = await http.options(path, headers={"origin": ORIGIN, **wants})
+        assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (200, ORIGIN)
+        assert asked.headers["access-control-allow-headers"] == wants["access-control-request-headers"]
+        assert "access-control-allow-credentials" not in asked.headers, (
+            "it has a token, not the page's cookie"
+        )
+        other = await http.options(path, headers={"origin": "https://evil.example", **wants})
+        assert (other.status_code, "access-control-allow-origin" in other.headers) == (403, False)
+    refused = await http.post("/mcp", json=CALL, headers={"origin": ORIGIN})
+    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, ORIGIN)
+    assert "WWW-Authenticate" in refused.headers["access-control-expose-headers"]
+    assert (await http.get(metadata, headers={"origin": ORIGIN})).headers[
+        "access-control-allow-origin"
+    ] == ORIGIN
+    page = await http.get("/enter", headers={"origin": ORIGIN})
+    assert "access-control-allow-origin" not in page.headers, "the page itself is for people"
 
 
 async def test_without_pkce_by_s256_nothing_is_asked(http: httpx2.AsyncClient) -> None:
@@ -271,6 +300,24 @@ async def test_answers_go_to_programs_only(http: httpx2.AsyncClient, uri: str) -
     client = await client_id(http)
     moved = await http.get(authorize_url(http, client, "x" * 43, redirect_uri=uri))
     assert (moved.status_code, "location" in moved.headers) == (400, False)
+
+
+async def test_the_user_sees_who_is_signed_in_and_ends_it_at_once(
+    http: httpx2.AsyncClient, listener: Served
+) -> None:
+    _, _, ours = await granted(http, User(listener.token, scope="read"))
+    _, _, others = await granted(http, User(listener.token))
+    listed = json.loads(listener.place.run("sign-ins", "--json").stdout)["sign_ins"]
+    mine = [one for one in listed if one["scopes"] == ["read"] and one["client"] == "by hand"][-1]
+    assert listener.place.run("sign-ins", "end").returncode == 2, "which one?"
+    assert listener.place.run("sign-ins", "end", "of-nobody").returncode == 1
+    ended = listener.place.run("sign-ins", "end", mine["id"])
+    assert "by hand is signed out" in ended.stdout, ended.stderr
+    assert (await calls(http, ours["access_token"], "notebook_list")).status_code == 401
+    assert (await calls(http, others["access_token"], "notebook_list")).status_code != 401
+    assert listener.place.run("sign-ins", "end", "--all").returncode == 0
+    assert (await calls(http, others["access_token"], "notebook_list")).status_code == 401
+    assert mine["id"] in [line["about"].get("ended") for line in shown(listener.place, "--kind", "sign_in")]
 
 
 async def test_a_client_has_no_secret_and_may_give_its_tokens_back(
