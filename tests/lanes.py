@@ -34,6 +34,7 @@ from typing import IO, Any, NoReturn
 import pytest
 
 from cellwright.formats.grammars import leave_out_address_grammars
+from cellwright_kernel.descendants import become_subreaper
 
 TESTS = Path(__file__).parent
 LOGS = TESTS.parent / ".cache" / "tests"
@@ -81,6 +82,9 @@ FILES_SHARED = 14
 # How long an interrupted test may take for clearing away after itself.
 END_S = 30
 
+# Names a group's file for what forks of the run's own processes used of a processor (``support/zygote``).
+ACCOUNT = "TESTS_PROCESSOR_ACCOUNT"
+
 # How pytest ends after its last test.
 LAST_TEST_CODES = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 MAX_UNSTEADY = 2
@@ -111,6 +115,8 @@ PRELOADED_BESIDES = (
 )
 # pytest would rewrite the assertions of its plugins, which are imported by then.
 PRELOADED_OPTIONS = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")
+# To look for what other plugins dependencies bring, and to import them, takes longer than to collect most files.
+PLUGINS = ("--disable-plugin-autoload", "-p", "anyio", "-p", "hypothesispytest", "-p", "timeout")
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,7 @@ class Outcome:
     group: Group
     seconds: float
     processor_s: float
-    """Of its process and of all that were waited for: what still lives at its end, or was killed by another, is not in it."""
+    """Of its process, of all that were waited for, and of hosts and commands that are forks of a process of the whole run."""
     log: Path
     counts: Counter[str] = field(default_factory=Counter)
     durations_s: Counter[str] = field(default_factory=Counter)
@@ -156,6 +162,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
     _preload(PRELOADED if set(lanes) == {"unit"} else (*PRELOADED, *PRELOADED_BESIDES))
+    if set(lanes) != {"unit"}:
+        _begin_zygotes()
+    # Orphans, such as daemons, become its children, whose use of a processor it is told at their end.
+    become_subreaper()
     begun = time.monotonic()
     # Not a `TemporaryDirectory`, which every fork would remove at its end.
     directory = Path(tempfile.mkdtemp(prefix="cw-"))
@@ -166,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         pool.end()
         shutil.rmtree(directory, ignore_errors=True)
-    return report(outcomes, unsteady, failed, time.monotonic() - begun)
+    return report(outcomes, unsteady, failed, time.monotonic() - begun, pool.orphans_s)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -225,6 +235,13 @@ def _preload(modules: Iterable[str]) -> None:
     gc.freeze()
 
 
+def _begin_zygotes() -> None:
+    """Have one process of each kind for the whole run, instead of one for each of its processes."""
+    from tests.support.daemon import forking
+
+    forking.line()
+
+
 @dataclass(frozen=True)
 class Running:
     """A process at work on a group."""
@@ -232,6 +249,8 @@ class Running:
     group: Group
     log: Path
     events: Path
+    account: Path
+    """Where forks of the run's own processes write what they used."""
     begun: float
 
 
@@ -243,6 +262,8 @@ class Pool:
         self._options = options
         self._running: dict[int, Running] = {}
         self._numbers = itertools.count(1)
+        self.orphans_s = 0.0
+        """What processes whose parent had ended, such as daemons, used of a processor."""
 
     def run(self, groups: Sequence[Group], *, jobs: int) -> Iterator[Outcome]:
         """Yield each group's outcome as it ends; ``jobs`` run at a time, one of SLURM's among them."""
@@ -274,20 +295,30 @@ class Pool:
 
     def _begin(self, group: Group) -> None:
         number = next(self._numbers)
-        running = Running(group, LOGS / f"{number}.log", LOGS / f"{number}.jsonl", time.monotonic())
-        directory = self._directory / str(number)
+        log, events, account = (LOGS / f"{number}.{kind}" for kind in ("log", "jsonl", "forks"))
+        running = Running(group, log, events, account, time.monotonic())
+        options = (
+            f"--basetemp={self._directory / str(number)}",
+            *PRELOADED_OPTIONS,
+            *PLUGINS,
+            *self._options,
+        )
         sys.stdout.flush()
         pid = os.fork()
         if pid == 0:
-            _work(running, (f"--basetemp={directory}", *PRELOADED_OPTIONS, *self._options, *group.targets))
+            _work(running, (*options, *group.targets))
         self._running[pid] = running
 
     def _wait(self) -> Outcome:
         """Wait for the next process to end."""
         pid, status, used = os.wait4(-1, 0)
+        while pid not in self._running:
+            self.orphans_s += used.ru_utime + used.ru_stime
+            pid, status, used = os.wait4(-1, 0)
         running = self._running.pop(pid)
         code = os.waitstatus_to_exitcode(status)
-        seconds, processor_s = time.monotonic() - running.begun, used.ru_utime + used.ru_stime
+        seconds = time.monotonic() - running.begun
+        processor_s = used.ru_utime + used.ru_stime + _used_by_forks_s(running.account)
         outcome = Outcome(running.group, seconds, processor_s, running.log)
         _take_down(outcome, running.events.read_text() if running.events.exists() else "", code)
         return outcome
@@ -301,8 +332,9 @@ def _work(running: Running, arguments: Sequence[str]) -> NoReturn:
         nothing = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((nothing, 0), (log, 1), (log, 2)):
             os.dup2(source, target)
+        os.environ[ACCOUNT] = str(running.account)
         with running.events.open("w", buffering=1) as events:
-            code = pytest.main([*arguments], plugins=[Recorder(events)])
+            code = pytest.main([*arguments], plugins=[Recorder(events, running.account)])
         atexit._run_exitfuncs()
     except BaseException:  # noqa: BLE001  # boundary: nothing of the parent's may run in this process
         traceback.print_exc()
@@ -315,18 +347,19 @@ def _work(running: Running, arguments: Sequence[str]) -> NoReturn:
 class Recorder:
     """A pytest plugin that writes down what becomes of each test, at once: a process may die in the next one."""
 
-    def __init__(self, events: IO[str]) -> None:
+    def __init__(self, events: IO[str], account: Path) -> None:
         self._events = events
+        self._account = account
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._write(test=nodeid, state="begun", processor_s=_processor_s())
+        self._write(test=nodeid, state="begun", processor_s=self._processor_s())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         state = "ok" if report.passed and report.when != "call" else report.outcome
         self._write(test=report.nodeid, state=state, seconds=report.duration, error=_error(report))
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        self._write(test=nodeid, state="ended", processor_s=_processor_s())
+        self._write(test=nodeid, state="ended", processor_s=self._processor_s())
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -335,10 +368,13 @@ class Recorder:
     def _write(self, **event: Any) -> None:
         self._events.write(json.dumps(event) + "\n")
 
+    def _processor_s(self) -> float:
+        """Return what this process, those that it waited for and forks of the run's own have used so far."""
+        return sum(os.times()[:4]) + _used_by_forks_s(self._account)
 
-def _processor_s() -> float:
-    """Return what this process and those that it waited for have used so far."""
-    return sum(os.times()[:4])
+
+def _used_by_forks_s(account: Path) -> float:
+    return sum(map(float, account.read_text().split())) if account.exists() else 0
 
 
 def _error(report: pytest.TestReport | pytest.CollectReport) -> str:
@@ -409,7 +445,11 @@ def _shown(outcomes: Iterable[Outcome], total: int) -> Iterator[Outcome]:
 
 
 def report(
-    outcomes: Sequence[Outcome], unsteady: dict[str, str], failed: dict[str, str], seconds: float
+    outcomes: Sequence[Outcome],
+    unsteady: dict[str, str],
+    failed: dict[str, str],
+    seconds: float,
+    orphans_s: float,
 ) -> int:
     """Print the lanes, the slowest files and what failed, and keep it with the logs; return the exit code."""
     total: Counter[str] = Counter()
@@ -417,6 +457,7 @@ def report(
         total.update(outcome.counts)
     summary = [
         *_by_lane(outcomes),
+        f"{'orphans':41} {orphans_s:15.1f}",
         *_slowest(outcomes),
         f"UNSTEADY: {len(unsteady)} failed first and passed alone; at most {MAX_UNSTEADY} may",
         *(f"  {test}\n      {error}" for test, error in unsteady.items()),

@@ -8,8 +8,8 @@ at a tenth of the processor time. Tests of how the programs themselves start use
 from __future__ import annotations
 
 import atexit
+import functools
 import gc
-import json
 import os
 import select
 import signal
@@ -21,67 +21,52 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any, BinaryIO, NoReturn
 
 from cellwright.hosts import local
-from tests.support.hosts.forking import ForkedHosts, line
+from tests.support import zygote
+from tests.support.hosts import forking as hosts
 
-ROOT = Path(__file__).parents[3]
-_MESSAGE_BYTES = 2**20
+_ROOT = Path(__file__).parents[3]
 
 
-class ForkedCommand:
-    """The command line, imported once. ``run`` is ``subprocess.run`` for it. One call at a time."""
+@functools.cache
+def line() -> socket.socket:
+    """To the process that forks commands; it is begun with the first."""
+    forks_hosts = hosts.line().fileno()
+    return zygote.begin(
+        lambda number: [sys.executable, "-m", __name__, str(number), str(forks_hosts)],
+        forks_hosts,
+        cwd=_ROOT,
+    )
 
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            lines = [theirs.fileno(), line().fileno()]
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, *map(str, lines)],
-                pass_fds=lines,
-                stdin=subprocess.DEVNULL,
-                cwd=ROOT,
-            )
-        self._line = ours
-        self._turn = Lock()
 
-    def run(
-        self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], given: str = ""
-    ) -> subprocess.CompletedProcess[str]:
-        call = json.dumps({"arguments": arguments, "cwd": str(cwd), "env": dict(env)}).encode()
-        (stdin, ours), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
-        with self._turn:
-            socket.send_fds(self._line, [call], [stdin, stdout, stderr])
-            for theirs in (stdin, stdout, stderr):
-                os.close(theirs)
-            pid = int(self._line.recv(_MESSAGE_BYTES))
-            giving = Thread(target=_give, args=[ours, given.encode()], daemon=True)
-            hearings = [_Hearing(out), _Hearing(err)]
-            for thread in (giving, *hearings):
-                thread.start()
-            status = self._ended(pid, arguments)
+def run_forked(
+    arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], limit_s: float, given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Do what ``subprocess.run`` does with the command line."""
+    call = {"command": [sys.executable, "-c", *arguments], "cwd": str(cwd), "environment": dict(env)}
+    (stdin, ours), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
+    with zygote.ask(line(), call, [stdin, stdout, stderr]) as told:
+        for theirs in (stdin, stdout, stderr):
+            os.close(theirs)
+        pid = int(told.readline())
+        giving = Thread(target=_give, args=[ours, given.encode()], daemon=True)
+        hearings = [_Hearing(out), _Hearing(err)]
         for thread in (giving, *hearings):
-            # As with any process, its output ends when nobody holds it any more, its own children included.
-            thread.join(self._limit_s)
-            if thread.is_alive():
-                raise subprocess.TimeoutExpired(list(arguments), self._limit_s)
-        return subprocess.CompletedProcess(arguments, status, *(hearing.text for hearing in hearings))
-
-    def close(self) -> None:
-        self._line.close()
-        self._process.wait(self._limit_s)
-
-    def _ended(self, pid: int, arguments: Sequence[str]) -> int:
-        in_time, _, _ = select.select([self._line], [], [], self._limit_s)
+            thread.start()
+        in_time, _, _ = select.select([told], [], [], limit_s)
         if not in_time:
             os.kill(pid, signal.SIGKILL)
-        status = int(self._line.recv(_MESSAGE_BYTES))
-        if not in_time:
-            raise subprocess.TimeoutExpired(list(arguments), self._limit_s)
-        return status
+            raise subprocess.TimeoutExpired(list(arguments), limit_s)
+        status = int(told.read())
+    for thread in (giving, *hearings):
+        # As with any process, its output ends when nobody holds it any more, its own children included.
+        thread.join(limit_s)
+        if thread.is_alive():
+            raise subprocess.TimeoutExpired(list(arguments), limit_s)
+    return subprocess.CompletedProcess(arguments, status, *(hearing.text for hearing in hearings))
 
 
 class _Hearing(Thread):
@@ -105,34 +90,11 @@ def _give(descriptor: int, data: bytes) -> None:
         return
 
 
-def serve(line: socket.socket) -> None:
-    """Fork for each call, until the line ends. Returns in the forks, as the process that was asked for."""
-    while True:
-        message, files, _, _ = socket.recv_fds(line, _MESSAGE_BYTES, 3)
-        if not message:
-            sys.exit()
-        if (pid := os.fork()) == 0:
-            line.close()
-            _become(json.loads(message), files)
-            return
-        for file in files:
-            os.close(file)
-        line.send(str(pid).encode())
-        _, status = os.waitpid(pid, 0)
-        line.send(str(os.waitstatus_to_exitcode(status)).encode())
+def _be_command(call: dict[str, Any], files: list[int], _: None) -> NoReturn:
+    zygote.become(call, dict(enumerate(files)), vars(local)["subprocess"].line().fileno())
+    from cellwright.cli import main
 
-
-def _become(call: dict[str, object], files: list[int]) -> None:
-    for number, file in enumerate(files):
-        os.dup2(file, number)
-        os.close(file)
-    os.chdir(str(call["cwd"]))
-    env, arguments = call["env"], call["arguments"]
-    assert isinstance(env, dict)
-    assert isinstance(arguments, list)
-    os.environ.clear()
-    os.environ.update(env)
-    sys.argv = ["-c", *arguments]
+    _end_with(main)
 
 
 def fork_a_daemon(_: str, command: Sequence[str], env: Mapping[str, str], **options: Any) -> int:
@@ -189,6 +151,7 @@ def _end_with(main: Callable[[], int | None]) -> NoReturn:
 
 def _import_everything() -> None:
     """What they import when they need it, as far as it starts no thread: that would not be there in a fork."""
+    gc.disable()
     import anyio._backends._asyncio  # noqa: F401
     import mcp  # noqa: F401
     import pydantic  # noqa: F401  # what typer reads values with
@@ -202,21 +165,16 @@ def _import_everything() -> None:
 
     for command in COMMANDS:
         function_named(command)
-
-
-if __name__ == "__main__":
-    # The directory of what hides packages behind files of ours.
-    del sys.path[0]
-    gc.disable()
-    _import_everything()
     # Forks would look through all of it for garbage, and so copy it.
     gc.freeze()
     gc.enable()
     os.posix_spawn = fork_a_daemon  # type: ignore[assignment]
-    hosts = socket.socket(fileno=int(sys.argv[2]))
-    hosts.set_inheritable(False)
-    local.subprocess = ForkedHosts(lambda: hosts)  # type: ignore[assignment]  # for what it uses of it
-    serve(socket.socket(fileno=int(sys.argv[1])))
-    from cellwright.cli import main
 
-    _end_with(main)
+
+if __name__ == "__main__":
+    # The directory that this was found in, which would hide packages behind files of ours.
+    del sys.path[0]
+    forks_hosts = socket.socket(fileno=int(sys.argv[2]))
+    forks_hosts.set_inheritable(False)
+    local.subprocess = hosts.ForkedHosts(lambda: forks_hosts)  # type: ignore[assignment]  # for what it uses of it
+    zygote.serve(socket.socket(fileno=int(sys.argv[1])), _import_everything, _be_command)

@@ -17,7 +17,7 @@ from cellwright.cli._review import _chosen
 from cellwright.errors import NotebookError
 from cellwright.review import MeasuredCell, Review
 from tests.support.agent.wires.servers import reply, serve
-from tests.system.daemon.conftest import forked_command, names_of, wait_until
+from tests.system.daemon.conftest import names_of, run_command, wait_until
 from tests.waiting import LIMIT_S, UNHURRIED_VARIABLES
 
 SETUP = "import pandas as pd\ndf = pd.DataFrame({'a': range(3000), 'b': [0.5] * 3000, 's': ['x'] * 3000})\nprint(len(df))"
@@ -35,9 +35,7 @@ def notebook(tmp_path: Path) -> Path:
 
 
 def review(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return forked_command().run(
-        ["review", *map(str, arguments)], cwd=Path.cwd(), env=os.environ | UNHURRIED_VARIABLES
-    )
+    return run_command("review", *map(str, arguments), cwd=Path.cwd(), env=os.environ | UNHURRIED_VARIABLES)
 
 
 def test_hints_come_as_a_table_and_diffs_and_the_notebook_stays(notebook: Path) -> None:

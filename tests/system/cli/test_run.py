@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.matrix import first_of
-from tests.system.daemon.conftest import forked_command, names_of, wait_for_file
+from tests.system.daemon.conftest import names_of, run_command, wait_for_file
 from tests.waiting import LIMIT_S, UNHURRIED_VARIABLES
 
 COMMAND = [sys.executable, "-c", "from cellwright.cli import main; main()", "run"]
@@ -27,9 +27,7 @@ def write(path: Path, *sources: str) -> Path:
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return forked_command().run(
-        ["run", *map(str, arguments)], cwd=Path.cwd(), env=os.environ | UNHURRIED_VARIABLES
-    )
+    return run_command("run", *map(str, arguments), cwd=Path.cwd(), env=os.environ | UNHURRIED_VARIABLES)
 
 
 def texts(path: Path) -> list[str]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import fcntl
-import functools
 import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +21,7 @@ import pytest
 from cellwright.daemon.connect import ask, connect, read_about, stop
 from cellwright.daemon.paths import DaemonPaths
 from tests.kernel.engine.conftest import host_process
-from tests.support.daemon.forking import ForkedCommand
+from tests.support.daemon.forking import run_forked
 from tests.waiting import LIMIT_S, UNHURRIED_VARIABLES, scaled, wait_until
 
 COMMAND = [sys.executable, "-c", "from cellwright.cli import main; main()"]
@@ -44,12 +42,10 @@ def wait_for_file(path: Path, process: subprocess.Popen[bytes]) -> None:
     wait_until(there)
 
 
-@functools.cache
-def forked_command() -> ForkedCommand:
-    """One for the whole run, started by whoever needs it first."""
-    command = ForkedCommand(limit_s=scaled(50))
-    atexit.register(command.close)
-    return command
+def run_command(
+    *arguments: str, cwd: Path, env: Mapping[str, str], given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    return run_forked(arguments, cwd=cwd, env=env, given=given, limit_s=scaled(50))
 
 
 @dataclass
@@ -82,7 +78,7 @@ class Place:
         return process
 
     def run(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        return forked_command().run(arguments, cwd=self.root / "work", env=self.environment, given=given)
+        return run_command(*arguments, cwd=self.root / "work", env=self.environment, given=given)
 
     def start_daemon(self) -> None:
         """Start what the first client would start, at a tenth of the processor time."""

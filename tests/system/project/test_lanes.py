@@ -43,7 +43,7 @@ def test_places_are_filled_to_the_end_and_of_a_clusters_groups_one_runs_at_a_tim
     monkeypatch.setattr(pool, "_running", {})
 
     def begin(group: lanes.Group) -> None:
-        pool._running[len(seen)] = lanes.Running(group, tmp_path, tmp_path, 0)
+        pool._running[len(seen)] = lanes.Running(group, tmp_path, tmp_path, tmp_path, 0)
         running.append(group.name)
         seen.append(sorted(running))
 
@@ -62,10 +62,25 @@ def test_places_are_filled_to_the_end_and_of_a_clusters_groups_one_runs_at_a_tim
 
 
 BUSY = """
-import subprocess, sys
+import os, subprocess, sys
+
+WORK = "import time\\nwhile time.process_time() < 0.4: pass"
 
 def test_it():
-    subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 0.4: pass"], check=True)
+    subprocess.run([sys.executable, "-c", WORK], check=True)
+
+def test_a_fork_of_the_runs_own_process_tells_what_it_used():
+    with open(os.environ["TESTS_PROCESSOR_ACCOUNT"], "a") as account:
+        account.write("70.5\\n0.5\\n")
+
+def test_an_orphan_works():
+    read, write = os.pipe()
+    # Whoever reads hears of its end, which the runner waits for.
+    command = [sys.executable, "-c", WORK]
+    orphan = f"import subprocess; subprocess.Popen({command!r}, pass_fds=[{write}])"
+    subprocess.run([sys.executable, "-c", orphan], pass_fds=[write], check=True)
+    os.close(write)
+    assert os.read(read, 1) == b""
 """
 
 
@@ -73,12 +88,14 @@ def test_what_fails_once_is_listed_with_its_first_error_and_fails_nothing(tmp_pa
     done = run_lanes(tmp_path, shaky=UNSTEADY, sound=BUSY)
     assert done.returncode == 0, done.stdout + done.stderr
     costliest = done.stdout.split("use most of a processor\n")[1].splitlines()[0].split()
-    assert float(costliest[0]) >= 0.4
+    assert float(costliest[0]) >= 71.4
     assert costliest[-1] == "tests/unit/sound/test_sound.py"
     listed = done.stdout.split("UNSTEADY: 1 ")[1]
     assert "tests/unit/shaky/test_shaky.py::test_it" in listed
     assert "AssertionError: only once" in listed
-    assert "tests: 2 passed, 0 failed, 0 skipped" in done.stdout
+    assert "tests: 4 passed, 0 failed, 0 skipped" in done.stdout
+    assert int(re.search(r"^unit .* (\d+)$", done.stdout, re.MULTILINE)[1]) >= 71
+    assert float(re.search(r"^orphans +(\S+)$", done.stdout, re.MULTILINE)[1]) >= 0.4
 
 
 def test_three_that_fail_once_fail_the_run(tmp_path: Path) -> None:
