@@ -48,7 +48,7 @@ EXTRAS = (
     ("charts", ("vl_convert",), "charts as pictures"),
     (
         "export",
-        ("jupytext", "latex2mathml", "nbconvert", "typst", "ziamath"),
+        ("jupytext", "latex2mathml", "nbconvert", "nh3", "typst", "ziamath"),
         "notebooks as HTML, PDF, MyST and percent scripts",
     ),
     ("images", ("PIL",), "pictures scaled down before an agent reads them"),
@@ -57,7 +57,7 @@ EXTRAS = (
     ("lab", ("jupyterlab",), "JupyterLab on a session's live kernel"),
     (
         "web",
-        ("itsdangerous", "jinja2", "latex2mathml", "mistune", "pygments", "python_multipart"),
+        ("itsdangerous", "jinja2", "latex2mathml", "mistune", "nh3", "pygments", "python_multipart"),
         "the page: `cellwright ui`",
     ),
     ("format", ("ruff",), "*Format* on the page: Python cells by ruff (TypeScript needs no more than Deno)"),

@@ -124,6 +124,30 @@ def test_a_style_that_would_leave_its_rule_is_dropped() -> None:
     assert "display: none" not in page
 
 
+@pytest.mark.parametrize(
+    "opened", ["<img ", "<div title='", "<iframe src=", "<svg ", "<style>", "<p><b>", '<a b="']
+)
+def test_a_million_letters_of_tags_that_are_left_open_cost_no_more_than_as_many_of_text(opened: str) -> None:
+    many = opened * (1_000_000 // len(opened))
+    page, _ = framed(f"before {many}")
+    assert "before" in page
+
+
+def test_what_is_elsewhere_is_a_link_with_its_words() -> None:
+    film = "https://elsewhere.example/film?a=1&amp;b=2"
+    page, _ = framed(
+        '<img src="https://elsewhere.example/a.png" alt="a &lt;cat&gt;"><img src="x.png">'
+        f'<iframe src="{film}"></iframe><input type="text"><input type="checkbox">'
+    )
+    assert re.findall(r'<(?:a|span) class="absent"[^>]*>[^<]*<', page) == [
+        '<a class="absent" rel="noopener noreferrer" href="https://elsewhere.example/a.png">[a &lt;cat&gt;]<',
+        '<span class="absent">[a picture]<',
+        f'<a class="absent" href="{film}" rel="noopener noreferrer">{film}<',
+    ]
+    assert re.findall(r"<(?:img|input|iframe)[^>]*>", page) == ['<input type="checkbox">']
+    assert "Not shown here: iframe, img" in page
+
+
 def test_a_chart_that_would_fetch_is_refused_and_its_data_is_a_file() -> None:
     assert isinstance(chart_of('{"data": {"url": "https://elsewhere.example"}, "mark": "bar"}'), str)
     assert chart_of("[1]") == "it is no specification"

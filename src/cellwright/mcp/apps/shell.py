@@ -76,8 +76,8 @@ def shows_apps(able: ClientCapabilities | None) -> bool:
 
 @functools.cache
 def _can_write() -> bool:
-    """Whether the extra ``web`` is there, which colours code and reads Markdown."""
-    return all(importlib.util.find_spec(name) for name in ("pygments", "mistune"))
+    """Whether the extra ``web`` is there, which colours code, reads Markdown and cleans HTML."""
+    return all(importlib.util.find_spec(name) for name in ("pygments", "mistune", "nh3"))
 
 
 def with_apps(tools: Iterable[Tool], listed: frozenset[str]) -> list[Tool]:
