@@ -45,6 +45,8 @@
     │   ├── UnknownPlan          the session has none
     │   ├── PlanBusy             it is running
     │   └── PlanFileError        a plan file cannot be read; the message has the line
+    ├── TemplateError            a template cannot be read, or not be given these parameters
+    │   └── UnknownTemplate
     ├── ChartError               data cannot be drawn as asked
     │   ├── ChartRefused         the manifest or its data; every message names its field
     │   │   └── NoSuchData       no kernel has the value that is to be drawn
@@ -284,6 +286,14 @@ class SpecRefused(ChartError):
 
 class DrawingFailed(ChartError):
     code = "drawing_failed"
+
+
+class TemplateError(CellwrightError):
+    code = "template"
+
+
+class UnknownTemplate(TemplateError):
+    code = "unknown_template"
 
 
 class FetchError(CellwrightError):

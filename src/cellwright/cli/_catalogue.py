@@ -65,6 +65,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "folders allow": ("Notebooks", "_folders:allow"),
     "folders refuse": ("Notebooks", "_folders:refuse"),
     "folders forget": ("Notebooks", "_folders:forget"),
+    "templates list": ("Notebooks", "_templates:list_templates"),
+    "templates search": ("Notebooks", "_templates:search"),
+    "templates show": ("Notebooks", "_templates:show"),
     "packages add": ("Notebooks", "_environment:add_packages"),
     "run": ("Run", "_run:run"),
     "exec": ("Run", "_executions:execute"),
@@ -120,6 +123,7 @@ NOUNS = {
     "session": "Add and edit cells, end, wait for and bring back sessions.",
     "files": "Look at files of the data directory and of sessions, and bring them over.",
     "folders": "Say which folders code may see beside projects.",
+    "templates": "Find notebooks and plans to begin with, and see what they take.",
     "packages": "Install packages for a session.",
     "plan": "Run, fix and look at a notebook's plan.",
     "tool": "Calculate, fetch and draw without a notebook.",
@@ -134,6 +138,7 @@ NOUNS = {
 """What stands below each noun, in a line."""
 
 DEFAULTS = {
+    "templates": "templates list",
     "conversations": "conversations list",
     "sign-ins": "sign-ins list",
     "approvals": "approvals list",

@@ -3,23 +3,55 @@
 from __future__ import annotations
 
 import os
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cellwright.cli._allocations import host_named
+from cellwright.cli._daemon_line import daemon_paths
 from cellwright.cli._flags import HostOption, LimitOption, ModeOption, WorkMode, limit_values
 from cellwright.cli._folders import AllowFolderOption, settle_folder
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._terminal import AsJson, ExitCode, show_data, show_error
-from cellwright.errors import PlanError
+from cellwright.errors import PlanError, TemplateError
 
 if TYPE_CHECKING:
     from cellwright.plans import Outline, TodoOutline
     from cellwright.plans.plan_files import PlanFile
+    from cellwright.templates import Template
 
 __all__ = ["new"]
+
+
+_PlanOption = Annotated[
+    Path | None, typer.Option("--plan", metavar="FILE", help="Its plan, from a .plan.md or .toml file.")
+]
+_TemplateOption = Annotated[
+    str | None,
+    typer.Option(
+        "--template", "-t", metavar="NAME", help="Begin with one that `cellwright templates` lists."
+    ),
+]
+_ParameterOption = Annotated[
+    list[str] | None,
+    typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="Of the template; may be repeated."),
+]
+
+
+@dataclass(slots=True)
+class _Beginning:
+    """What a notebook is made with: of a plan file, of a template, or of the options alone."""
+
+    problem: str | None
+    language: str | None
+    description: str | None
+    outline: dict[str, Any] | None = None
+    """A plan's arguments; an empty one is drafted."""
+    template: str | None = None
+    parameters: dict[str, str] | None = None
 
 
 def new(
@@ -32,38 +64,35 @@ def new(
     mode: ModeOption = None,
     limit: LimitOption = None,
     host: HostOption = None,
-    plan: Annotated[
-        Path | None, typer.Option("--plan", metavar="FILE", help="Its plan, from a .plan.md or .toml file.")
-    ] = None,
+    plan: _PlanOption = None,
+    template: _TemplateOption = None,
+    parameter: _ParameterOption = None,
     draft: Annotated[bool, typer.Option("--draft", help="Draft its plan from the files at hand.")] = False,
     run: Annotated[bool, typer.Option("--run", help="Carry its plan out, else a drafted one.")] = False,
     allow_folder: AllowFolderOption = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a notebook with a live kernel, and print its session's id. With a plan that is run, exits 0 if it succeeded."""
-    if plan is not None and draft:
-        raise typer.BadParameter("the plan is in the file, so none is drafted", param_hint="--draft")
-    asked: dict[str, Any] = {}
-    if plan is not None:
-        file = _from_file(plan, language)
-        asked, language = _outline_arguments(file.outline), file.language
-        problem = problem or file.outline.problem
-        description = description or file.outline.description or None
-    if problem is None or not problem.strip():
-        raise typer.BadParameter("say what the notebook is for, or give a --plan", param_hint="PROBLEM")
+    begun = _Beginning(problem, language, description, {} if draft or run else None)
+    _take_template(begun, template, parameter, run=run)
+    _take_plan(begun, plan, draft=draft)
+    if begun.problem is None or not begun.problem.strip():
+        told = "say what the notebook is for, or give a --plan or a --template"
+        raise typer.BadParameter(told, param_hint="PROBLEM")
     created: dict[str, Any] = {
-        "name": problem,
-        "language": language,
-        "description": description,
+        "name": begun.problem,
+        "language": begun.language,
+        "description": begun.description,
         "mode": mode.value if mode is not None else None,
         "limits": limit_values(limit),
         "host": host_named(host),
+        "template": begun.template,
+        "parameters": begun.parameters,
     }
     if mode is not WorkMode.PRIVATE:
         settle_folder(allow=allow_folder)
-    outline = asked if plan is not None or draft or run else None
     about = call_daemon(
-        lambda caller: _created(caller, created, outline), asks=True, doing="starting a kernel"
+        lambda caller: _created(caller, created, begun.outline), asks=True, doing="starting a kernel"
     )
     if not as_json:
         show_data(about, about["session_id"], as_json=False)
@@ -71,6 +100,40 @@ def new(
     if run:
         _carry_out(about, as_json=as_json)
     show_data(about, "", as_json=as_json)
+
+
+def _take_plan(begun: _Beginning, plan: Path | None, *, draft: bool) -> None:
+    if plan is None:
+        return
+    if draft or begun.template is not None:
+        raise typer.BadParameter("the plan is in the file", param_hint="--draft" if draft else "--template")
+    file = _from_file(plan, begun.language)
+    begun.outline, begun.language = _outline_arguments(file.outline), file.language
+    begun.problem = begun.problem or file.outline.problem
+    begun.description = begun.description or file.outline.description or None
+
+
+def _take_template(begun: _Beginning, name: str | None, pairs: list[str] | None, *, run: bool) -> None:
+    begun.template, begun.parameters = name, _parameters(pairs)
+    if name is None and pairs:
+        raise typer.BadParameter("parameters are a template's: give its name", param_hint="--parameter")
+    if name is None:
+        return
+    if begun.outline is not None and not run:
+        raise typer.BadParameter("a template brings its own plan, or none", param_hint="--draft")
+    found = _from_template(name, begun.parameters, run=run)
+    begun.problem, begun.outline = begun.problem or found.title, None
+
+
+def _parameters(pairs: list[str] | None) -> dict[str, str] | None:
+    """``NAME=VALUE`` as texts: what type each is says the template."""
+    found: dict[str, str] = {}
+    for pair in pairs or ():
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise typer.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--parameter")
+        found[name.strip()] = value
+    return found or None
 
 
 def _carry_out(about: dict[str, Any], *, as_json: bool) -> None:
@@ -91,6 +154,21 @@ def _from_file(path: Path, language: str | None) -> PlanFile:
         raise typer.Exit(ExitCode.BAD_USAGE) from None
     if language is not None and language != found.language:
         raise typer.BadParameter(f"the plan's code is {found.language}", param_hint="--language")
+    return found
+
+
+def _from_template(name: str, values: dict[str, str] | None, *, run: bool) -> Template:
+    """Look at the template here, so that what is wrong is said before a kernel starts."""
+    from cellwright.templates import Catalogue  # as above
+
+    try:
+        found = Catalogue.at(Path(daemon_paths().storage)).find(name)
+        found.opening(values or {})
+    except TemplateError as error:
+        show_error(error)
+        raise typer.Exit(ExitCode.BAD_USAGE) from None
+    if run and not found.is_plan:
+        raise typer.BadParameter(f"the template {name} is a notebook, and no plan", param_hint="--run")
     return found
 
 
@@ -140,6 +218,10 @@ def _say_where(about: dict[str, Any]) -> None:
         _say_how_files_are_named(about["cwd"])
     if "unseen" in about:
         _note(f"note: {about['unseen']}")
+    if "packages_needed" in about:
+        packages = " ".join(map(shlex.quote, about["packages_needed"]))
+        _note(f"its code needs {', '.join(about['packages_needed'])}; what is missing is installed by")
+        _note(f"  cellwright packages add {about['session_id']} {packages}")
     if "plan" in about:
         kind = "a plan drafted by rule; look it over" if about["plan"]["draft"] else "a plan"
         _note(

@@ -297,11 +297,13 @@ def _made(
     *,
     asks: OwnIssuer | None,
 ) -> ASGIApp:
-    from cellwright.web.auth import SignIn  # only for who serves
+    from cellwright.templates import Catalogue  # only for who serves
+    from cellwright.web.auth import SignIn  # as above
     from cellwright.web.requests import Site  # as above
     from cellwright.web.site import application  # as above
 
     storage = engine.settings.storage
     identities = Identities(token, obtain_key(storage / "page.key"), Members(storage))
     sign_in = SignIn(identities, entry.codes, entry.attempts, engine.audit)
-    return application(Site(engine, planner, verifier, mcp_servers.delegate, sign_in, asks))
+    templates = Catalogue.at(storage)
+    return application(Site(engine, planner, verifier, mcp_servers.delegate, sign_in, templates, asks))

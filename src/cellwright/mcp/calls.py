@@ -77,6 +77,7 @@ from cellwright.notebook import slug
 from cellwright.oauth.scopes import Scope
 from cellwright.plans import Planner
 from cellwright.settings import Settings, fenced
+from cellwright.templates import Catalogue
 from cellwright.tools.web.fetch import Fetcher
 from cellwright.verification import Verifier
 
@@ -117,6 +118,7 @@ class Shared:
     planner: Planner
     verifier: Verifier
     fetcher: Fetcher
+    templates: Catalogue
     knowledge: Knowledge
     pace: Pace
     default_language: str

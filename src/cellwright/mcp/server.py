@@ -77,6 +77,7 @@ from cellwright.mcp.in_process import InProcessClient
 from cellwright.mcp.tools.executions import EXECUTION_TOOLS, ROUND
 from cellwright.mcp.toolsets import ALL, CORE, TOOLSETS, chosen_sets, instructions, tools_of
 from cellwright.plans import Planner
+from cellwright.templates import Catalogue
 from cellwright.tools.web.fetch import Fetcher
 from cellwright.unixstreams import lines
 from cellwright.verification import Verifier
@@ -108,6 +109,7 @@ class McpServer:
             planner or Planner(engine),
             verifier or Verifier(engine),
             fetcher or Fetcher(engine.settings),
+            Catalogue.at(engine.settings.storage),
             Knowledge(engine),
             pace or Pace(),
             language,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import anyio
 from starlette.responses import Response
@@ -11,9 +14,9 @@ from cellwright import formats
 from cellwright.engine import Session
 from cellwright.notebook import Document, DocumentReplaced
 from cellwright.notebook.languages import notebook_language
-from cellwright.notebook.templates import TEMPLATES, template_changes
 from cellwright.sandbox.policy import Mode
 from cellwright.settings.roots import fenced
+from cellwright.templates import Parameter, Template, fill
 from cellwright.web._uploads import MOST_UPLOADED, upload_name
 from cellwright.web.requests import PageRequest, action, page
 
@@ -22,28 +25,67 @@ __all__ = ["ROUTES"]
 # As an agent's and the command line's: code writes into a layer over the project, where there is one.
 _MODE: Mode = "overlay"
 _MOST_NAME = 200
+_FIELD = "parameter-"
+# A picture of somebody else's is looked at, and runs nothing even where it is opened by itself.
+_STILL = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 
 
 async def _form(request: PageRequest) -> Response:
+    """What a new notebook can begin with; with a template's name in the address, that template's form."""
+    hosts = await request.engine.hosts.list()
+    if name := request.http.query_params.get("template"):
+        return request.fragment(
+            "new_from_template.html",
+            begun=await _template(request, name),
+            hosts=hosts,
+            field=_FIELD,
+            written=_written,
+        )
     return request.fragment(
         "new_notebook.html",
-        templates=TEMPLATES,
-        hosts=await request.engine.hosts.list(),
+        templates=await anyio.to_thread.run_sync(request.site.templates.templates),
+        hosts=hosts,
         default=request.engine.options.default_language,
     )
 
 
+async def _template(request: PageRequest, name: str) -> Template:
+    return await anyio.to_thread.run_sync(request.site.templates.find, name)
+
+
+async def _picture(request: PageRequest) -> Response:
+    picture = (await _template(request, request.http.path_params["name"])).picture
+    if picture is None:
+        return Response(status_code=404)
+    return Response(picture.content, media_type=picture.mime, headers=_STILL)
+
+
+def _written(value: Any) -> str:
+    """A parameter's value as a form has it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _given(parameters: tuple[Parameter, ...], form: Mapping[str, str]) -> dict[str, str]:
+    """What a form has otherwise than the template."""
+    fields = {one.name: form.get(_FIELD + one.name, _written(one.default)) for one in parameters}
+    return {one.name: fields[one.name] for one in parameters if fields[one.name] != _written(one.default)}
+
+
 async def _create(request: PageRequest) -> Response:
-    """Make a notebook, with a template's cells below its title, or an empty cell to type into."""
+    """Make a notebook, with what a template has below its title, or an empty cell to type into. Nothing is run."""
     engine, form = request.engine, await request.form()
-    template = TEMPLATES.get(form.get("template", ""))
-    language = template.language if template is not None else form.get("language") or None
-    name = " ".join(form.get("name", "").split())[:_MOST_NAME] or "Untitled"
-    session = await engine.create(name, language=language, mode=_MODE, host=form.get("host") or None)
-    if template is not None:
-        await session.apply(template_changes(session.document, template, max_cells=engine.settings.max_cells))
-    else:
+    name, host = " ".join(form.get("name", "").split())[:_MOST_NAME], form.get("host") or None
+    if not form.get("template"):
+        language = form.get("language") or None
+        session = await engine.create(name or "Untitled", language=language, mode=_MODE, host=host)
         await session.add_cell("")
+        return _opened(request, session)
+    template = await _template(request, form["template"])
+    opening = template.opening(_given(template.parameters, form))
+    session = await engine.create(
+        name or template.title, language=opening.language, mode=_MODE, host=host or opening.host
+    )
+    await fill(engine, request.site.planner, session, opening)
     return _opened(request, session)
 
 
@@ -92,6 +134,7 @@ def _opened(request: PageRequest, session: Session) -> Response:
 
 ROUTES = [
     page("/notebooks/new", _form),
+    page("/templates/{name}/picture", _picture),
     action("/notebooks/new", _create),
     action("/notebooks/open", _open),
     action("/notebooks/bring", _bring, most_bytes=MOST_UPLOADED),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cellwright.delegation import Delegate
     from cellwright.oauth.own_issuer import OwnIssuer
     from cellwright.plans import Planner
+    from cellwright.templates import Catalogue
     from cellwright.verification import Verifier
     from cellwright.web.auth import SignIn
 
@@ -48,6 +49,7 @@ class Site:
     verifier: Verifier
     delegate: Delegate
     sign_in: SignIn
+    templates: Catalogue
     asks: OwnIssuer | None = None
     """Whose clients the user is asked about here, if clients sign in by an issuer of our own."""
 

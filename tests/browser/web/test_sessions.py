@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from cellwright.notebook.templates import TEMPLATES
 from cellwright.web._sessions import Choice, SessionRow, chosen, counted
 from tests.browser.web.conftest import Looker, Served
 
@@ -122,10 +121,24 @@ def test_a_person_begins_with_a_template_and_brings_notebooks_and_data(
     looker.go("/")
     page.locator("summary", has_text="New notebook").click()
     page.get_by_label("Name", exact=True).fill("Sales of spring")
-    page.get_by_label("Begin with").select_option("report")
+    pictures = page.locator(".templates img")
+    expect(pictures).to_have_count(9)
+    page.get_by_role("link", name="Model comparison").click()
+    expect(page.locator(".about-template img")).to_have_js_property("naturalWidth", 320)
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Sales of spring")  # what was written stays
+    page.get_by_label("folds").fill("many")
+    looker.overlooked = "409"
+    page.get_by_role("button", name="Create").click()
+    looker.hears("Give it as folds=5")
+    page.get_by_label("folds").fill("3")
+    page.get_by_label("task").select_option("regression")
     page.get_by_role("button", name="Create").click()
     expect(page.locator("#title h1")).to_have_text("Sales of spring")
-    expect(page.locator("article.cell")).to_have_count(len(TEMPLATES["report"].cells) + 1)
+    begun = page.locator("article.cell.code").first
+    expect(begun).to_contain_text("folds: int = 3")
+    expect(begun).to_contain_text("'regression'")
+    begun_in = page.url.rpartition("/")[2]
+    assert served.agent.call("execution_list", session_id=begun_in)["executions"] == []
     data = tmp_path / "spring.csv"
     data.write_text("month,units\nApril,3\n")
     looker.go("/")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from cellwright.notebook import CellAdded, Document
-from cellwright.notebook.templates import TEMPLATES, template_changes
 from cellwright.notebook.titles import retitled, title_of
 
 
@@ -41,11 +40,3 @@ def test_a_new_title_stands_in_place_of_the_old_and_leaves_the_rest() -> None:
     document.apply(change)
     assert document.cells[0].source == "# New\n\nWhat it is about"
     assert retitled(notebook("no title"), "New") is None
-
-
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_a_template_fits_below_a_title(name: str) -> None:
-    document = notebook("# Title")
-    for change in template_changes(document, TEMPLATES[name], max_cells=100):
-        document.apply(change)
-    assert [(cell.kind, cell.source) for cell in document.cells[1:]] == list(TEMPLATES[name].cells)

@@ -13,7 +13,7 @@ from cellwright.engine.approvals import Matter
 from cellwright.engine.hosts import called_place
 from cellwright.engine.kernel import runtime_of
 from cellwright.engine.workspace import SessionLimits
-from cellwright.errors import NotebookError
+from cellwright.errors import NotebookError, TemplateError
 from cellwright.mcp._arguments import AS_IN_CREATE, Arguments, SessionId
 from cellwright.mcp._shapes import Notebook, Notebooks
 from cellwright.mcp._tool_names import ToolNames
@@ -22,9 +22,10 @@ from cellwright.mcp.context import hold_data
 from cellwright.notebook.compiler_options import checked_tsconfig
 from cellwright.notebook.document import with_tsconfig
 from cellwright.notebook.languages import canonical_language
-from cellwright.plans.reports import plan_in
+from cellwright.plans.reports import plan_in, plan_json
 from cellwright.sandbox.chosen_folders import judge_folder
 from cellwright.sandbox.policy import Mode
+from cellwright.templates import Opening, fill
 
 __all__ = ["AGENTS_MODE", "NOTEBOOK_TOOLS", "about_session"]
 
@@ -66,11 +67,18 @@ class CreateNotebook(Arguments):
     tsconfig: dict[str, Any] | None = Field(
         default=None, description="TypeScript compilerOptions to check types by"
     )
+    template: str | None = Field(
+        default=None, max_length=100, description="Begin with it, not run; a wrong name lists them"
+    )
+    parameters: dict[str, Any] | None = Field(default=None, description="The template's")
 
 
 async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     """Make a new notebook and start its kernel. Later calls mean it, or the session_id that they name."""
-    language = canonical_language(args.language or call.shared.default_language)
+    opening = await _opening(call, args)
+    language = canonical_language(
+        args.language or (opening.language if opening is not None else call.shared.default_language)
+    )
     tsconfig = checked_tsconfig(args.tsconfig) if args.tsconfig is not None else None
     if tsconfig is not None and runtime_of(language) != "deno":
         raise NotebookError(
@@ -83,16 +91,18 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
         directory=call.notebooks,
         mode=args.mode or AGENTS_MODE,
         limits=args.limits.narrowing() if args.limits is not None else None,
-        host=args.host,
+        host=args.host or (opening.host if opening is not None else None),
         chosen=call.chosen,
     )
+    if opening is not None:
+        await fill(call.engine, call.shared.planner, session, opening)
     call.works_with(session)
     if tsconfig is not None:
         await session.apply([with_tsconfig(session.document, tsconfig)])
         session.types.prepare()
     if args.description:
         await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
-    told = {
+    told: dict[str, Any] = {
         "losses": list(session.record.losses),
         "project": session.record.project,
         "unseen": await _unseen(call, session) if args.mode != "private" else None,
@@ -100,8 +110,35 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     about = about_session(session, call.shared.names)
     for same in ("state", "generation", "cells", "notebook"):  # for every new one; the path has the name
         del about[same]
+    if opening is not None:
+        told |= {
+            "packages_needed": list(opening.packages),
+            "template": args.template,
+            "cells": len(session.document),
+        }
+        if opening.outline is not None:
+            told["plan"] = plan_json(call.shared.planner.plan(session), interrupted=False)
     known = ("language",) if args.language or language == "python" else ()
     return data_reply(about | {name: value for name, value in told.items() if value}, call, known=known)
+
+
+async def _opening(call: Call, args: CreateNotebook) -> Opening | None:
+    """What the template that is asked for begins with.
+
+    Raises:
+        TemplateError: there is no such template, it cannot be given these parameters, or is in another language.
+    """
+    if args.template is None:
+        if args.parameters:
+            raise TemplateError("Parameters are a template's", hint="Give its name as `template`")
+        return None
+    found = await anyio.to_thread.run_sync(call.shared.templates.find, args.template)
+    if args.language and canonical_language(args.language) != found.language:
+        raise TemplateError(
+            f"The template {found.name!r} is in {found.language}, and not in {args.language}",
+            hint="Leave the language out",
+        )
+    return found.opening(args.parameters or {})
 
 
 async def _unseen(call: Call, session: Session) -> str | None:

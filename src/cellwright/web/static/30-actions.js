@@ -22,6 +22,7 @@ function fill(element, html) {
 function turn(inside, url) {
   const element = inside.closest("[data-load]");
   element.dataset.at = url;
+  element.scrollTop = 0;
   load(element);
 }
 

@@ -1,0 +1,30 @@
+"""``cellwright templates`` and ``cellwright new --template``."""
+
+from __future__ import annotations
+
+import json
+
+from tests.system.daemon.conftest import Place
+
+MANIFEST = 'title = "Greeting"\ndescription = "Says hello."\nkeywords = ["salute"]\n'
+PLAN = '# Greet\n\n## Parameters\n\n```python\nname = "you"  # Who\n```\n\n## Greet\n\n```python\nprint("hello", name)\n```\n\n- Accept: name == "007"\n'
+
+
+def test_a_template_of_ones_own_is_found_shown_and_carried_out_with_a_value(shared: Place) -> None:
+    folder = shared.storage / "templates" / "greeting"
+    folder.mkdir(parents=True)
+    (folder / "template.toml").write_text(MANIFEST)
+    (folder / "plan.md").write_text(PLAN)
+    listed = json.loads(shared.run("templates", "--json").stdout)["templates"]
+    assert len(listed) == 10
+    found = json.loads(shared.run("templates", "search", "salute", "--json").stdout)["templates"]
+    assert [(one["name"], one["kind"], one["source"]) for one in found] == [("greeting", "plan", "added")]
+    shown = shared.run("templates", "show", "greeting").stdout
+    assert 'name       str   "you"    Who' in shown
+    done = shared.run("new", "-t", "greeting", "-p", "name=007", "--run", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["plan"]["successful"]
+    wrong = shared.run("new", "-t", "greeting", "-p", "nam=7")
+    assert wrong.returncode == 2
+    assert "Did you mean name?" in wrong.stderr
+    assert shared.run("new", "-p", "name=7").returncode == 2
