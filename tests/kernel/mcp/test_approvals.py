@@ -354,3 +354,16 @@ async def test_code_reaches_the_network_only_where_its_session_was_allowed_to(
         with rules(engine, network="refuse"):
             assert engine.session(opened["session_id"]).network == "off"
     assert len(person.asked) == 5
+
+
+async def test_an_allocation_is_asked_about_before_slurm_is(engine: Engine, face: McpServer) -> None:
+    person = Person("refuse", "once")
+    async with connected(face, elicitation_callback=person) as client:
+        with rules(engine, allocation="ask"), fail_after():
+            start = {"host": "slurm:gpu"}
+            told = await refused(client, "host_start", **start)
+            assert "Not approved: to ask SLURM for an allocation named gpu" in told
+            # Here SLURM is not, and says so.
+            assert "Not approved" not in await refused(client, "host_start", **start)
+    assert [choices for _, choices in person.asked] == [["once", "always", "refuse"]] * 2
+    assert decisions(engine, "allocation")[-1][1] == "once"
