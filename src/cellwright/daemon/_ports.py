@@ -190,9 +190,12 @@ class OpenPorts:
             raise PageNotInstalled(
                 f"Sign-in asks on the page, which needs {missing}: that is not installed", hint=INSTALL
             )
-        from cellwright.oauth.token_gate import TokenGate  # only for who serves
+        from cellwright.oauth.client_documents import MOST_BYTES  # only for who serves
+        from cellwright.oauth.token_gate import TokenGate  # as above
+        from cellwright.tools.web.document import document_reader  # as above
 
-        return TokenGate.at(url, options, self._engine.settings.storage, self._engine.audit)
+        read = document_reader(options.client_hosts, MOST_BYTES) if options.client_hosts else None
+        return TokenGate.at(url, options, self._engine.settings.storage, self._engine.audit, read)
 
     def _detach(self, listener: Listener, record: _Detached | None) -> None:
         if record is not None:

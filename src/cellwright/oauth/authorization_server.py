@@ -31,7 +31,7 @@ def authorization_server(issuer: OwnIssuer, resource: ProtectedResource) -> list
     """Where clients of a resource register, ask and are given tokens. The user is asked elsewhere."""
     register = RegistrationHandler(issuer, ClientRegistrationOptions(enabled=True, valid_scopes=list(SCOPES)))
     return [
-        json_route("/.well-known/oauth-authorization-server", _metadata(resource.issuer)),
+        json_route("/.well-known/oauth-authorization-server", _metadata(resource.issuer, issuer)),
         Route("/register", _bounded(register.handle), methods=["POST"]),
         Route("/authorize", _bounded(_authorize(issuer, resource)), methods=["GET", "POST"]),
         Route("/token", _bounded(_token(issuer, resource)), methods=["POST"]),
@@ -39,7 +39,7 @@ def authorization_server(issuer: OwnIssuer, resource: ProtectedResource) -> list
     ]
 
 
-def _metadata(issuer: str) -> dict[str, object]:
+def _metadata(issuer: str, provider: OwnIssuer) -> dict[str, object]:
     return {
         "issuer": issuer,
         "authorization_endpoint": f"{issuer}/authorize",
@@ -53,6 +53,7 @@ def _metadata(issuer: str) -> dict[str, object]:
         "revocation_endpoint_auth_methods_supported": ["none"],
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": True,
+        "client_id_metadata_document_supported": provider.reads_documents,
     }
 
 

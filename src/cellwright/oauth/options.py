@@ -45,6 +45,8 @@ class SignInOptions(msgspec.Struct, frozen=True):
     subjects: tuple[str, ...] = ()
     token_s: float = 3600.0
     idle_s: float = 30 * _DAY_S
+    client_hosts: tuple[str, ...] = ()
+    """Whose documents about clients are read."""
 
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
@@ -67,6 +69,7 @@ class SignInOptions(msgspec.Struct, frozen=True):
             settings.oauth_subjects,
             settings.oauth_token_s,
             settings.oauth_idle_days * _DAY_S,
+            settings.oauth_client_hosts,
         )
 
     @property

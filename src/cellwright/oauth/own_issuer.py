@@ -1,6 +1,6 @@
 """Our own authorization server, for the one user whose engine this is: OAuth 2.1 by the SDK's handlers.
 
-A client registers itself (RFC 7591) and sends the user's browser to ``/authorize``. From there it goes to the page, where
+A client registers itself (RFC 7591), or is known by a document (``client_documents``), and sends the user's browser to ``/authorize``. From there it goes to the page, where
 the user signs in as ever and says yes or no; what is granted lies in ``grants``. Clients have no secrets: a code is worth
 nothing without the PKCE verifier of whoever asked for it.
 """
@@ -29,6 +29,7 @@ from mcp.server.auth.provider import (
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyUrl
 
+from cellwright.oauth.client_documents import ClientDocuments, document_host
 from cellwright.oauth.grants import Client, Grants, Tokens, digest
 from cellwright.oauth.options import UnknownConnectRequest
 from cellwright.oauth.protected_resource import ProtectedResource
@@ -66,6 +67,11 @@ class ConnectRequest:
     until: float
 
     @property
+    def known_by(self) -> str | None:
+        """The host that has a document about the client: the client cannot choose it, as it can its name."""
+        return document_host(self.client.id)
+
+    @property
     def goes_to(self) -> str:
         """Where the answer goes: a web site's name, a program's scheme, or a program on the browser's machine."""
         parts = urlsplit(str(self.params.redirect_uri))
@@ -86,6 +92,17 @@ class _Code:
     """What it was exchanged for: then it is no longer good."""
 
 
+class _PublicClient(OAuthClientInformationFull):
+    """A client as the SDK's handlers know it. A program on the browser's machine takes any port (RFC 8252, 7.3)."""
+
+    def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
+        if redirect_uri is not None and _without_port(redirect_uri) in map(
+            _without_port, self.redirect_uris or ()
+        ):
+            return redirect_uri
+        return super().validate_redirect_uri(redirect_uri)
+
+
 class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
     """What the SDK's handlers ask, for one listener; and what the page asks the user."""
 
@@ -95,11 +112,13 @@ class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         grants: Grants,
         audit: AuditLog,
         *,
+        documents: ClientDocuments | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._resource = resource
         self._grants = grants
         self._audit = audit
+        self._documents = documents
         self._clock = clock
         # Whoever reaches the port can fill these: each is bounded, and the file has only whom the user let in.
         self._registered: OrderedDict[str, Client] = OrderedDict()
@@ -108,11 +127,18 @@ class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
 
     # Clients -----------------------------------------------------------------------------------------------------
 
+    @property
+    def reads_documents(self) -> bool:
+        """Whether a client may be known by a document."""
+        return self._documents is not None
+
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
+        if self._documents is not None and (described := await self._documents.client(client_id)) is not None:
+            self._know(described)
         client = self._client(client_id)
         if client is None:
             return None
-        return OAuthClientInformationFull(
+        return _PublicClient(
             client_id=client.id,
             client_name=client.name,
             redirect_uris=[AnyUrl(uri) for uri in client.redirect_uris],
@@ -127,15 +153,23 @@ class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
             RegistrationError: answers would go where no program is.
         """
         uris = tuple(str(uri) for uri in client_info.redirect_uris or ())
-        if not uris or not all(map(_may_be_answered_at, uris)):
+        name = client_info.client_name or "A program without a name"
+        if not self._know(Client(client_info.client_id, name, uris)):
             raise RegistrationError(
                 "invalid_redirect_uri",
                 "Redirect to https, to http on loopback, or to a scheme of the program's own",
             )
         client_info.token_endpoint_auth_method = "none"  # noqa: S105  # as above
         client_info.client_secret = client_info.client_secret_expires_at = None
-        name = " ".join((client_info.client_name or "A program without a name").split())[:_MOST_NAME]
-        _put(self._registered, client_info.client_id, Client(client_info.client_id, name, uris))
+
+    def _know(self, client: Client) -> bool:
+        """Know a client from now on; whether its answers would go to programs."""
+        uris = client.redirect_uris
+        if not uris or not all(map(_may_be_answered_at, uris)):
+            return False
+        name = " ".join(client.name.split())[:_MOST_NAME]
+        _put(self._registered, client.id, Client(client.id, name, uris))
+        return True
 
     def _client(self, client_id: str) -> Client | None:
         return self._registered.get(client_id) or self._grants.client(client_id)
@@ -299,6 +333,14 @@ class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
             scope=" ".join(scopes),
             refresh_token=tokens.refresh,
         )
+
+
+def _without_port(uri: AnyUrl) -> str:
+    """An address as it is compared: that of a program on the browser's machine without its port."""
+    parts = urlsplit(str(uri))
+    if parts.scheme != "http" or parts.hostname not in _LOOPBACK or "@" in parts.netloc:
+        return str(uri)
+    return parts._replace(netloc=parts.hostname).geturl()
 
 
 def _may_be_answered_at(uri: str) -> bool:

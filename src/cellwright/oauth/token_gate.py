@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from cellwright.oauth.authorization_server import authorization_server
+from cellwright.oauth.client_documents import ClientDocuments, Reader
 from cellwright.oauth.grants import Grants
 from cellwright.oauth.openid_issuer import OpenIdIssuer
 from cellwright.oauth.options import OWN, SignInOptions
@@ -58,8 +59,15 @@ class TokenGate:
         """Whose clients the page asks the user about, if the issuer is our own."""
 
     @classmethod
-    def at(cls, listener_url: str, options: SignInOptions, storage: Path, audit: AuditLog) -> Self:
-        """The gate of a listener, as the settings say.
+    def at(
+        cls,
+        listener_url: str,
+        options: SignInOptions,
+        storage: Path,
+        audit: AuditLog,
+        read: Reader | None = None,
+    ) -> Self:
+        """The gate of a listener, as the settings say; ``read`` is how documents about clients are had, if they are.
 
         Raises:
             SignInRefused: nothing says by which address clients reach it.
@@ -71,7 +79,8 @@ class TokenGate:
             return cls(resource, OpenIdIssuer(options.issuer, audience, options.subjects), [])
         resource = ProtectedResource(f"{base}/mcp", base)
         grants = Grants(storage, token_s=options.token_s, idle_s=options.idle_s)
-        issuer = OwnIssuer(resource, grants, audit)
+        documents = ClientDocuments(read) if read is not None else None
+        issuer = OwnIssuer(resource, grants, audit, documents=documents)
         return cls(resource, issuer, authorization_server(issuer, resource))
 
     async def admit(self, token: str) -> SignedIn | None:

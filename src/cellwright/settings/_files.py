@@ -47,6 +47,7 @@ ONLY_THE_USER_SAYS = frozenset(
         "network_allow",
         # A stranger's issuer would let the stranger in.
         "oauth_audience",
+        "oauth_client_hosts",
         "oauth_idle_days",
         "oauth_issuer",
         "oauth_subjects",

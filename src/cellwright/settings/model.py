@@ -318,6 +318,10 @@ class SignInSettings(BaseSettings):
     oauth_idle_days: int = Field(default=30, ge=1, le=3_650)
     """Days after which a client that did not come must sign in anew."""
 
+    oauth_client_hosts: Words = ()
+    """Hosts whose programs may say by a document who they are (client ID metadata documents), for instance
+    ``["claude.ai"]``; ``*`` is every public host. Read by our own issuer alone; others register themselves."""
+
     @field_validator("oauth_issuer", "oauth_url")
     @classmethod
     def _encrypted(cls, value: str | None) -> str | None:

@@ -48,7 +48,7 @@ class Memory:
 
 @asynccontextmanager
 async def signed_in(
-    address: str, user: AtABrowser, memory: Memory, mode: str = "auto"
+    address: str, user: AtABrowser, memory: Memory, mode: str = "auto", document: str | None = None
 ) -> AsyncIterator[Client]:
     """The SDK's client, which knows nothing but the address."""
     answers: list[dict[str, str]] = []
@@ -62,7 +62,7 @@ async def signed_in(
 
     url = f"http://{address}/mcp"
     about = OAuthClientMetadata.model_validate({"client_name": "Sky <b>Reader</b>", "redirect_uris": [BACK]})
-    auth = OAuthClientProvider(url, about, memory, opens, hears)
+    auth = OAuthClientProvider(url, about, memory, opens, hears, client_metadata_url=document)
     async with (
         httpx2.AsyncClient(auth=auth, timeout=30) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode) as client,

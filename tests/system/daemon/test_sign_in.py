@@ -16,6 +16,8 @@ import pytest
 from tests.kernel.mcp.conftest import data_of
 from tests.support.oauth.browser import User, told
 from tests.support.oauth.client import BACK, Memory, signed_in
+from tests.support.oauth.documents import DocumentHost, document_host
+from tests.support.tools.webserver import Reply
 from tests.system.daemon.conftest import files_with, place_in
 from tests.system.daemon.test_listeners import Served, served, shown
 
@@ -26,10 +28,21 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 
 
 @pytest.fixture(scope="module")
-def listener(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    root = tmp_path_factory.mktemp("sign-in")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentHost]:
+    with document_host(tmp_path_factory.mktemp("documents")) as host:
+        yield host
+
+
+@pytest.fixture(scope="module")
+def listener(documents: DocumentHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    settings = {
+        "CELLWRIGHT_OAUTH_ISSUER": "own",
+        "CELLWRIGHT_ALLOWED_ORIGINS": ORIGIN,
+        "CELLWRIGHT_OAUTH_CLIENT_HOSTS": documents.name,
+        "SSL_CERT_FILE": str(documents.certificate),
+    }
     with (
-        place_in(root, CELLWRIGHT_OAUTH_ISSUER="own", CELLWRIGHT_ALLOWED_ORIGINS=ORIGIN) as place,
+        place_in(tmp_path_factory.mktemp("sign-in"), **settings) as place,
         served(place, "--toolset", "core") as listener,
     ):
         yield listener
@@ -62,6 +75,20 @@ async def test_a_client_that_knows_only_the_address_signs_in_and_goes_further_wh
         assert files_with(listener.place.storage, secret) == []
     lines = [line["about"] for line in shown(listener.place, "--kind", "sign_in") if not line.get("refused")]
     assert ["read", "run", "admin"] in [line.get("scopes") for line in lines]
+
+
+async def test_a_client_that_a_document_describes_need_not_register(
+    listener: Served, documents: DocumentHost
+) -> None:
+    address = documents.put("/client.json", client_name="Described <i>Reader</i>")
+    user, memory = User(listener.token), Memory()
+    async with signed_in(listener.address, user, memory, document=address) as client:
+        assert not (await client.call_tool("notebook_create", {"name": "described"})).is_error
+    assert memory.client is not None
+    assert memory.client.client_id == address
+    assert "Described <i>Reader</i>" in user.read
+    assert "described at <strong>127.0.0.1</strong>" in user.read
+    assert len([asked for asked in documents.web.asked if asked.path == "/client.json"]) == 1
 
 
 # The same by hand, where something is not as it should be ------------------------------------------------------------
@@ -318,6 +345,32 @@ async def test_the_user_sees_who_is_signed_in_and_ends_it_at_once(
     assert listener.place.run("sign-ins", "end", "--all").returncode == 0
     assert (await calls(http, others["access_token"], "notebook_list")).status_code == 401
     assert mine["id"] in [line["about"].get("ended") for line in shown(listener.place, "--kind", "sign_in")]
+
+
+async def test_a_document_that_is_not_as_it_must_be_describes_nobody(
+    http: httpx2.AsyncClient, documents: DocumentHost
+) -> None:
+    right = documents.put("/right.json")
+    documents.web.routes["/moved.json"] = Reply("", status=302, headers={"Location": right})
+    wrong = [
+        documents.put("/another.json", client_id=right),
+        documents.put("/secret.json", client_secret="of everybody's"),  # noqa: S106  # none of anything real
+        documents.put("/outward.json", redirect_uris=["http://127.0.0.1.evil.example/callback"]),
+        documents.put("/long.json", about="x" * 10_000),
+        right.replace("right", "moved"),
+        right.replace("right", "none"),
+        right.replace("https:", "http:"),
+        right.replace("127.0.0.1", "localhost"),  # not among the hosts that are asked
+        right.replace("127.0.0.1", "127.0.0.1@localhost"),
+        "https://[evil/client.json",
+    ]
+    for client in wrong:
+        answer = await http.get(authorize_url(http, client, "x" * 43))
+        assert (answer.status_code, "location" in answer.headers) == (400, False), client
+    asked = await http.get(authorize_url(http, right, "x" * 43))
+    assert "/connect/" in asked.headers["location"], "another port of the program's own machine is the same"
+    other = authorize_url(http, right, "x" * 43, redirect_uri=BACK.replace("callback", "other"))
+    assert (await http.get(other)).status_code == 400
 
 
 async def test_a_client_has_no_secret_and_may_give_its_tokens_back(
