@@ -57,6 +57,8 @@ _ENDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "option": (frozenset({"option"}), frozenset({"select"})),
 }
 
+_OPENED = re.compile(r"<[a-zA-Z/!?]")
+
 _spaces = re.compile(r"\s+")
 
 
@@ -73,9 +75,22 @@ Node: TypeAlias = Element | str
 def parse_html(source: str) -> Element:
     """The tree of a fragment, below a root without a tag."""
     reader = _Reader()
-    reader.feed(source[:MAX_CHARACTERS])
+    reader.feed(_closed(source[:MAX_CHARACTERS]))
     reader.close()
     return reader.root
+
+
+def _closed(source: str) -> str:
+    """A text without what opens behind the last that closes, which browsers leave out too.
+
+    ``html.parser`` looks on to the end from each, which takes time with the square of how many there are.
+    """
+    for opening, closing in (("<!--", "-->"), ("<![", "]>")):
+        behind = source.rfind(closing) + 1
+        if (opened := source.find(opening, behind)) >= 0:
+            source = source[:opened]
+    tag = _OPENED.search(source, source.rfind(">") + 1)
+    return source[: tag.start()] if tag is not None else source
 
 
 def elements(node: Element, *tags: str) -> Iterator[Element]:

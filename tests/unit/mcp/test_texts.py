@@ -244,3 +244,12 @@ def test_an_error_advises_to_install_packages_only_where_the_client_has_a_tool_f
         ToolNames(frozenset({"package_install"}), frozenset({"package_install"})).say_error(kernels)
         == kernels
     )
+
+
+@pytest.mark.parametrize("opened", ["<img ", "<div title='", "<!--", "<!--x>", "<![CDATA[x>", "</", "<?"])
+def test_a_million_letters_of_what_is_left_open_are_read_in_one_pass(opened: str) -> None:
+    assert text_of_html(f"<p>before</p>{opened * (1_000_000 // len(opened))}") == "before"
+
+
+def test_what_only_looks_like_a_tag_stays() -> None:
+    assert text_of_html("<!-- a --> 1 < 2 <3 &lt;b <b>x</b> 4 < 5") == "1 < 2 <3 <b x 4 < 5"
