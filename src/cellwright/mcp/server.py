@@ -287,7 +287,8 @@ class NotebookServer(ToolServer):
     async def _list_tools(self, context: RequestContext, _: PaginatedRequestParams) -> ListToolsResult:
         asked_for = context.lifespan_context.of(context).toolsets
         names = self._listed.union(made.name for name in asked_for for made in TOOLSETS[name])
-        if self._has_apps and shows_apps(context.session.client_capabilities):
+        session, named = context.session, self._engine.settings.app_clients
+        if self._has_apps and shows_apps(session.client_capabilities, session.client_params, named):
             return ListToolsResult(tools=with_apps(await super().list_tools(), names))
         listed = [tool for tool in await self.list_tools() if tool.name in names]
         if form_for(context.session, self._engine.settings) == "data":

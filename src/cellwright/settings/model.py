@@ -461,6 +461,9 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SignInSettings, Slu
     """Names of MCP clients that run tools from code (`my-runner`, `agent-*`): they get data as structured content with
     output schemas, and not as text. A client can ask for it itself, by the experimental capability `cellwright/structured`."""
 
+    app_clients: tuple[str, ...] = ()
+    """Names of MCP clients that show apps and do not say so (`MCP Apps Host`, `my-*`): they are told of ours, too."""
+
     image_pixels: int = Field(default=512, ge=32, le=8_192)
     """The longer side of a picture in a reply to an agent; larger ones are scaled, and the whole is a resource."""
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.client.client import ClientExtension
-from mcp.types import ReadResourceResult, TextResourceContents
+from mcp.types import Implementation, ReadResourceResult, TextResourceContents
 
 from cellwright import Engine
 from cellwright.mcp import McpServer
 from cellwright.mcp.apps.shell import ABOUT
+from tests.kernel.engine.conftest import open_at
 from tests.kernel.mcp.conftest import PACE, connected, new_session, running
 
 pytestmark = pytest.mark.anyio
@@ -50,6 +52,21 @@ async def test_only_a_client_that_shows_apps_is_told_of_them(engine: Engine, mod
     assert shown.meta is not None
     assert shown.meta[ABOUT] == {"session_id": session}
     assert_whole(page)
+
+
+async def test_a_client_that_does_not_say_so_is_told_of_them_where_it_is_named(tmp_path: Path) -> None:
+    async with (
+        open_at(tmp_path, app_clients=("MCP Apps *",)) as engine,
+        running(McpServer(engine, toolset="core", pace=PACE)) as face,
+    ):
+        named = Implementation(name="MCP Apps Host", version="1")
+        async with connected(face, "legacy", client_info=named) as host:
+            told = {tool.name: tool.meta for tool in (await host.list_tools()).tools}
+            shown = await host.call_tool("checkpoint_list", {"session_id": await new_session(host)})
+        async with connected(face, "legacy") as other:
+            assert all(tool.meta is None for tool in (await other.list_tools()).tools)
+    assert "app_view" in told
+    assert ABOUT in (shown.meta or {})
 
 
 def assert_whole(page: ReadResourceResult) -> None:

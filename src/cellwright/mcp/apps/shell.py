@@ -10,13 +10,14 @@ import functools
 import importlib.util
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import anyio
 from mcp.server.lowlevel.helper_types import ReadResourceContents
-from mcp.types import ClientCapabilities, Tool
+from mcp.types import ClientCapabilities, InitializeRequestParams, Tool
 
 import cellwright
 from cellwright.charts.html_embed import bundle
@@ -67,11 +68,15 @@ _NOTHING_OUTSIDE: dict[str, list[str]] = {
 }
 
 
-def shows_apps(able: ClientCapabilities | None) -> bool:
-    """Whether a client says that it shows apps, and this installation can write what they show."""
+def shows_apps(
+    able: ClientCapabilities | None, about: InitializeRequestParams | None, named: Sequence[str]
+) -> bool:
+    """Whether a client shows apps, as it says or as it is ``named``, and this installation can write what they show."""
     settings = ((able.extensions if able is not None else None) or {}).get(_EXTENSION)
     types = settings.get("mimeTypes") if isinstance(settings, Mapping) else None
-    return isinstance(types, list) and _MIME in types and _can_write()
+    name = about.client_info.name if about is not None else ""
+    says_so = isinstance(types, list) and _MIME in types
+    return (says_so or any(fnmatchcase(name, one) for one in named)) and _can_write()
 
 
 @functools.cache
