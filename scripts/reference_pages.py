@@ -29,7 +29,7 @@ from cellwright.mcp._arguments import published_schema
 from cellwright.mcp.calls import Definition
 from cellwright.mcp.toolsets import CORE, TOOLSETS
 from cellwright.plans.error_classes import ERROR_CLASSES, ErrorClass
-from cellwright.plans.fixers import FIXERS
+from cellwright.plans.fixers import every_fixer
 from cellwright.sandbox.approved_packages import DEFAULT_APPROVED
 from cellwright.sandbox.npm import DEFAULT_APPROVED_NPM
 from cellwright.settings import Settings
@@ -315,7 +315,7 @@ def fixers() -> str:
         "| fixer | what it knows |",
         "|---|---|",
     ]
-    parts += [f"| `{fixer.__name__}` | {_cell(inspect.getdoc(fixer))} |" for fixer in FIXERS]
+    parts += [f"| `{fixer.__name__}` | {_cell(inspect.getdoc(fixer))} |" for fixer in every_fixer()]
     return "\n".join(parts) + "\n"
 
 

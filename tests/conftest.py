@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
+from importlib.metadata import distribution
 from pathlib import Path
 
 import hypothesis
@@ -46,9 +48,23 @@ _unit_test: str | None = None
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """The outer guard: what hangs without a limit of its own."""
+    """The outer guard: what hangs without a limit of its own. And that our plugins are registered as they stand here."""
+    _refuse_old_installation()
     if config.option.timeout is None and not config.getini("timeout"):
         config.option.timeout = scaled(150)
+
+
+def _refuse_old_installation() -> None:
+    """Entry points are read from what is installed, which an edited ``pyproject.toml`` does not change."""
+    stated = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"]["entry-points"]
+    wanted = {(group, name, value) for group, points in stated.items() for name, value in points.items()}
+    installed = {(one.group, one.name, one.value) for one in distribution("cellwright").entry_points}
+    if missing := sorted(wanted - installed):
+        pytest.exit(
+            f"The installed entry points are older than pyproject.toml, which has {missing[0]}: run `make`, or "
+            "`.venv/bin/uv pip install --no-deps --no-build-isolation --editable .`",
+            returncode=4,
+        )
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,31 +6,29 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 
 import anyio
-import anyio.abc
+import anyio.to_thread
 
 from cellwright.audit import AuditLog
 from cellwright.charts import Renderer
 from cellwright.engine.engine import Engine, EngineParts, HostFactory
-from cellwright.engine.hosts import Hosts
 from cellwright.engine.journal import Journal
 from cellwright.engine.options import EngineOptions, PackageOptions
 from cellwright.engine.placement import DefaultHost, HostKind
-from cellwright.engine.providers import HostProvider
-from cellwright.engine.records import Recorder
-from cellwright.engine.remote_documents import DocumentMirror, Subscribe
+from cellwright.engine.remote_documents import MirrorFactory
 from cellwright.errors import PackageRefused, StorageInUse
 from cellwright.formats.renderer import PageMaker
 from cellwright.hosts import protocol
+from cellwright.plugins.registry import let_in, registry
 from cellwright.sandbox.approved_packages import DEFAULT_APPROVED, ApprovedList
 from cellwright.sandbox.npm import DEFAULT_APPROVED_NPM
 from cellwright.sandbox.packages import InstallLimits
-from cellwright.sandbox.policy import LEAST_SHARE, Policy
+from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.proxy import Opening
 from cellwright.sandbox.relay import EgressLimits
 from cellwright.settings import Settings
@@ -59,6 +57,7 @@ async def open_engine(settings: Settings | None = None, *, ephemeral: bool = Fal
         )
         kept = settings.storage
         settings = settings.model_copy(update={"storage": storage})
+        await anyio.to_thread.run_sync(partial(let_in, kept, trusted=settings.trusted_plugins))
         journal = Journal(storage / "journal.db")
         try:
             async with (
@@ -147,47 +146,19 @@ def _owned(storage: Path) -> Iterator[None]:
 
 
 def _parts(settings: Settings, *, lasting: bool) -> EngineParts:
-    """SLURM and Jupyter, neither of which is loaded before one of its hosts is wanted.
+    """The plugins that are hosts of other kinds, nothing of which is loaded before one of their hosts is wanted.
 
     Only a ``lasting`` engine, whose storage outlives it, can have allocations.
     """
     hosts: dict[HostKind, HostFactory] = {}
-    if lasting and shutil.which("sbatch") is not None:
-        hosts["slurm"] = partial(_slurm, settings)
-    hosts["jupyter"] = partial(_jupyter, settings)
-    return EngineParts(hosts, partial(_mirror, settings))
-
-
-def _slurm(
-    settings: Settings, hosts: Hosts, options: protocol.HostOptions, environment: Mapping[str, str]
-) -> HostProvider:
-    from cellwright.slurm.provider import slurm_hosts  # see ``_parts``
-
-    return slurm_hosts(
-        settings,
-        settings.storage,
-        settings.pass_environment,
-        LEAST_SHARE if settings.max_session_memory == "auto" else settings.max_session_memory,
-        hosts,
-        options,
-        environment,
-    )
-
-
-def _jupyter(
-    settings: Settings, hosts: Hosts, _options: protocol.HostOptions, _environment: Mapping[str, str]
-) -> HostProvider:
-    from cellwright.jupyter.provider import JupyterHosts  # see ``_parts``
-
-    return JupyterHosts(settings, hosts)
-
-
-def _mirror(
-    settings: Settings, recorder: Recorder, subscribe: Subscribe, tasks: anyio.abc.TaskGroup
-) -> DocumentMirror:
-    from cellwright.jupyter.mirrors import Mirrors  # see ``_parts``
-
-    return Mirrors(settings, settings.storage, settings.agent_name, recorder, subscribe, tasks)
+    mirror: MirrorFactory | None = None
+    for entry, kind in registry().every("hosts"):
+        if (kind.needs_lasting and not lasting) or (kind.program and shutil.which(kind.program) is None):
+            continue
+        hosts[entry.entry.name] = partial(kind.make, settings)
+        if kind.make_mirror is not None and mirror is None:
+            mirror = partial(kind.make_mirror, settings)
+    return EngineParts(hosts, mirror)
 
 
 # Values out of the settings ----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from cellwright import Settings, open_engine
 from cellwright.agent.budgets import parse_budget
 from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.models.connect import connect_models
-from cellwright.agent.models.providers import ENVIRONMENT
+from cellwright.agent.models.providers import key_variables
 from cellwright.agent.patterns import JIT, PATTERNS
 from cellwright.errors import AgentError
 from cellwright.mcp.server import McpServer
@@ -41,7 +41,7 @@ async def inquire(
         tuple(PATTERNS) if options.patterns == "all" else named,
         parse_budget(options.budget),
         options.parallel,
-        {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
+        {name: os.environ[name] for name in key_variables() if name in os.environ},
     )
     out = options.out or _RESULTS / f"{tasks.name}.jsonl"
     say(f"what is settled goes to {out}")

@@ -15,7 +15,6 @@ from cellwright.errors import StaleEdit
 from cellwright.plans import Failure, Proposal, Report
 from cellwright.plans.error_classes import Verdict, classify
 from cellwright.plans.findings import code_number, diagnosed, failure_of, go_back, install_for, unrun_names
-from cellwright.plans.fixers import FIXERS
 from cellwright.plans.model import MAX_RETRIES
 from cellwright.plans.runner import Fixers, diff_of
 
@@ -79,7 +78,7 @@ async def repair(
     execution: Execution,
     *,
     tries: int = 3,
-    fixers: Fixers = Fixers(FIXERS),  # noqa: B008  # frozen
+    fixers: Fixers = Fixers(),  # noqa: B008  # frozen
     begun: set[str] | None = None,
 ) -> Repaired:
     """Fix a cell whose execution failed, as far as fixers are certain, and run it again, ``tries`` times at most.

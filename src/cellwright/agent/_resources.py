@@ -25,6 +25,7 @@ from cellwright.engine import Engine, Session
 from cellwright.errors import AgentError, CellwrightError
 from cellwright.mcp.context import Knowledge
 from cellwright.mcp.server import McpServer
+from cellwright.plugins.registry import registry
 from cellwright.tools import Files
 
 __all__ = ["PROGRAM", "RunResources", "open_resources"]
@@ -91,7 +92,7 @@ class RunResources:
 
         branch.notebook_tools = NotebookTools(
             client,
-            offered=SERVER_TOOLS,
+            offered=(*SERVER_TOOLS, *registry().names("tools")),
             session_of=session_id,
             room=partial(self.room, 1),
             made=partial(self._take_in, branch),

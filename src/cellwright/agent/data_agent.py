@@ -26,7 +26,7 @@ from cellwright.agent.conversations import Conversation, Conversations
 from cellwright.agent.evidence.numbers import trace_numbers
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.models.connect import connect_models
-from cellwright.agent.models.providers import ENVIRONMENT
+from cellwright.agent.models.providers import key_variables
 from cellwright.agent.models.requests import Speaker
 from cellwright.agent.models.table import ModelRow
 from cellwright.agent.patterns import JIT, PATTERNS, Chosen, choose
@@ -464,7 +464,7 @@ async def ask(  # noqa: PLR0913  # what a question has, by name
         conversation_id=conversation,
         session_id=session,
         directory=Path.cwd(),
-        environment={name: variables[name] for name in ENVIRONMENT if name in variables},
+        environment={name: variables[name] for name in key_variables() if name in variables},
         servers=tuple(servers),
         verify=verify,
     )

@@ -80,6 +80,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tool calc": ("Run", "_tool:calc"),
     "tool fetch": ("Run", "_tool:fetch"),
     "tool visualize": ("Run", "_tool:visualize"),
+    "tool call": ("Run", "_tool:call"),
     "checkpoint": ("History", "_checkpoints:checkpoint"),
     "rollback": ("History", "_checkpoints:rollback"),
     "branch": ("History", "_checkpoints:branch"),
@@ -116,6 +117,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("Setup", "_demo:demo"),
     "doctor": ("Setup", "_doctor:doctor"),
     "completion": ("Setup", "_completion:completion"),
+    "plugins list": ("Setup", "_plugins:list_plugins"),
+    "plugins enable": ("Setup", "_plugins:enable"),
+    "plugins disable": ("Setup", "_plugins:disable"),
 }
 """Each command with its group, and the module and the function that do it."""
 
@@ -126,13 +130,14 @@ NOUNS = {
     "templates": "Find notebooks and plans to begin with, and see what they take.",
     "packages": "Install packages for a session.",
     "plan": "Run, fix and look at a notebook's plan.",
-    "tool": "Calculate, fetch and draw without a notebook.",
+    "tool": "Calculate, fetch and draw without a notebook, and call tools by name.",
     "conversations": "What was asked of the data agent, and can be gone on with.",
     "host": "Where kernels live: this machine, SLURM, Jupyter servers.",
     "daemon": "Start, stop and look at the daemon.",
     "people": "Let others look at the page, each with a token.",
     "sign-ins": "Clients that were let in over HTTP.",
     "approvals": "What is asked about before it is done, and what was allowed for longer.",
+    "plugins": "What plugins add, what each costs, and which are left out.",
     "audit": "Who ran, applied, installed, opened and took over what.",
 }
 """What stands below each noun, in a line."""
@@ -143,6 +148,7 @@ DEFAULTS = {
     "sign-ins": "sign-ins list",
     "approvals": "approvals list",
     "audit": "audit show",
+    "plugins": "plugins list",
 }
 """What a noun alone does, or one with options only; other nouns show their help."""
 
@@ -183,6 +189,8 @@ def find(arguments: Sequence[str]) -> tuple[str, list[str]] | None:
     if first in NOUNS:
         if rest and f"{first} {rest[0]}" in COMMANDS:
             return f"{first} {rest[0]}", rest[1:]
+        if first == "tool" and rest and not rest[0].startswith("-"):
+            return "tool call", rest  # one that a plugin brings
         alone = first in DEFAULTS and (not rest or rest[0].startswith("-"))
         return (DEFAULTS[first], rest) if alone else None
     if first in COMMANDS or first in _OLD_PAIRS:

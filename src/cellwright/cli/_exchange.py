@@ -50,8 +50,9 @@ def export_notebook(
     as_json: AsJson = False,
 ) -> None:
     """Write a notebook in another format. [default: as the output's name says, else ipynb]"""
-    wanted = _Wanted(form or _format_told(output), output, outputs)
     try:
+        _let_plugins_in()
+        wanted = _Wanted(form or _format_told(output), output, outputs)
         binary = formats.format_named(wanted.form).binary
         if output is None and (as_json or sys.stdout.isatty()) and binary:
             _usage(f"{wanted.form} is not text", "Give -o FILE, or send stdout to a file")
@@ -65,6 +66,13 @@ def export_notebook(
         raise typer.Exit(ExitCode.RUN_FAILED) from error
     _tell(found.notices)
     _show(named, wanted, found, as_json=as_json)
+
+
+def _let_plugins_in() -> None:
+    """Know the formats of plugins: files are written and read in this process."""
+    from cellwright.plugins.registry import let_in  # other commands do without plugins
+
+    let_in(Path(daemon_paths().storage))
 
 
 def _format_told(output: Path | None) -> str:
@@ -175,6 +183,7 @@ def import_notebook(
 ) -> None:
     """Make a new notebook and session from a file. Nothing is run."""
     try:
+        _let_plugins_in()
         imported = _imported(file, form)
     except CellwrightError as error:
         show_error(error)

@@ -1,4 +1,4 @@
-"""The commands that need no session: fetch from the web, draw a file's data, calculate."""
+"""The commands that need no session: fetch from the web, draw a file's data, calculate, call a tool by its name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cellwright.cli._terminal import (
 )
 from cellwright.errors import CellwrightError, ChartRefused
 
-__all__ = ["calc", "fetch", "visualize"]
+__all__ = ["calc", "call", "fetch", "visualize"]
 
 _LOG = "cellwright://network"
 
@@ -189,3 +189,29 @@ def calc(
         for told in answer.notes:
             note(told)
     show_data(described(answer), answer.result, as_json=as_json)
+
+
+def call(
+    tool: Annotated[str, typer.Argument(help="The tool's name, such as one that a plugin brings.")],
+    given: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME=VALUE...", help="Its arguments; lists and objects as JSON."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Call a tool by its name, and print its reply; `cellwright tool NAME` alone does so too."""
+    arguments = dict(_argument(one) for one in given or ())
+    text = call_daemon(lambda caller: caller.text(tool, **arguments), asks=True, doing=f"calling {tool}")
+    show_data({"tool": tool, "reply": text}, text, as_json=as_json)
+
+
+def _argument(given: str) -> tuple[str, Any]:
+    name, equals, value = given.partition("=")
+    if not equals or not name:
+        raise typer.BadParameter(f"{given!r} is not of the form NAME=VALUE", param_hint="NAME=VALUE")
+    if not value.startswith(("[", "{")):
+        return name, value
+    try:
+        return name, json.loads(value)
+    except ValueError as error:
+        raise typer.BadParameter(f"{name} is no JSON: {error}", param_hint="NAME=VALUE") from None

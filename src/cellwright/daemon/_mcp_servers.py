@@ -78,15 +78,15 @@ class McpServers:
             UnknownDialect: there is no such dialect.
             UnknownToolset: there is no such set of tools.
         """
-        from cellwright.mcp import DIALECTS, McpServer  # the SDK takes a second to import
+        from cellwright.mcp import McpServer, every_dialect  # the SDK takes a second to import
         from cellwright.mcp.toolsets import chosen_sets  # as above
         from cellwright.plans import Planner  # as above
         from cellwright.tools.web.fetch import Fetcher  # as above
         from cellwright.verification import Verifier  # as above
 
-        if dialect is not None and dialect not in DIALECTS:
+        if dialect is not None and dialect not in every_dialect():
             raise UnknownDialect(
-                f"There is no dialect {dialect!r}", hint=f"Choose one of: {', '.join(DIALECTS)}"
+                f"There is no dialect {dialect!r}", hint=f"Choose one of: {', '.join(every_dialect())}"
             )
         key = dialect, chosen_sets(toolset)
         async with self._making:

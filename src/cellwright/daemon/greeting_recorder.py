@@ -17,7 +17,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 import cellwright
 from cellwright.assembly import open_engine
 from cellwright.daemon._recorded_answers import DISCOVER, FILE, LISTS, OTHER, VERSION_KEY
-from cellwright.mcp import DIALECTS, McpServer
+from cellwright.mcp import McpServer, every_dialect
 from cellwright.mcp.calls import ServerTool, TimeLimits
 from cellwright.mcp.toolsets import CORE, TOOLSETS
 from cellwright.settings import Settings
@@ -57,7 +57,7 @@ async def record() -> dict[str, Any]:
                 dialect or "": {
                     name: McpServer(engine, dialect=dialect, toolset=name) for name in (CORE, *TOOLSETS)
                 }
-                for dialect in (None, *DIALECTS)
+                for dialect in (None, *every_dialect())
             }
             whole = McpServer(engine)
             recorded: dict[str, Any] = {

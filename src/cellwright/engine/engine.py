@@ -99,7 +99,7 @@ class EngineParts:
     """What is put into an engine from above it: hosts of other kinds, and notebooks on other servers."""
 
     hosts: Mapping[HostKind, HostFactory]
-    mirror: MirrorFactory
+    mirror: MirrorFactory | None = None
 
 
 class Engine:

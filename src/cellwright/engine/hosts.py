@@ -104,6 +104,7 @@ class Hosts:
         self._links: dict[str, HostLink] = {LOCAL: self.local}
         self._factories: Mapping[HostKind, Callable[[], HostProvider]] = {}
         self._providers: dict[HostKind, HostProvider] = {}
+        self._is_running = False
         self._has_slurm = False
         self._unconfigured: str | None = None
 
@@ -121,16 +122,19 @@ class Hosts:
         if kind not in self._providers:
             if kind not in self._factories:
                 raise HostCannot(
-                    _NO_SLURM,
+                    _NO_SLURM if kind == "slurm" else f"There are no hosts of kind {kind!r} here",
                     hint="Ask for host `local` (`--host local`), or let a daemon do it where SLURM's commands are",
                 )
-            self._providers[kind] = self._factories[kind]()
+            provider = self._providers[kind] = self._factories[kind]()
+            if self._is_running and kind != "slurm":
+                self._tasks.start_soon(provider.run)
         return self._providers[kind]
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Keep links while this runs."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
+            self._is_running = True
             self.local.begin(tasks)
             if self._has_slurm:
                 slurm = self.provider("slurm")
@@ -150,7 +154,7 @@ class Hosts:
             UnknownHost: there is none of that name.
         """
         name = self._default.wanted(asked, has_slurm=self._has_slurm)
-        if name.kind == "jupyter":
+        if name.kind not in (LOCAL, "slurm"):
             self.provider(name.kind).check(name.which)
         return name
 

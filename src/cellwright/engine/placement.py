@@ -9,10 +9,11 @@ import ast
 import json
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias
 
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import HostCannot, KernelError, UnknownHost
+from cellwright.plugins.registry import registry
 
 __all__ = [
     "LOCAL",
@@ -27,7 +28,8 @@ __all__ = [
     "server_and_kernel",
 ]
 
-HostKind: TypeAlias = Literal["local", "slurm", "jupyter"]
+HostKind: TypeAlias = str
+"""``local``, or the name of a plugin of the kind ``hosts``."""
 
 LOCAL: Literal["local"] = "local"
 
@@ -50,12 +52,14 @@ def parse_host(name: str) -> HostName:
         UnknownHost: it is none that there can be.
     """
     kind, _, which = name.strip().partition(":")
-    if kind not in get_args(HostKind) or (kind == LOCAL and which):
+    known = kind == LOCAL or registry().has("hosts", kind)
+    if not known or (kind == LOCAL and which):
+        kinds = ", ".join(f"`{one}`, `{one}:NAME`" for one in registry().names("hosts"))
         raise UnknownHost(
             f"There is no host {name!r}",
-            hint="Hosts are `local`, `slurm`, `slurm:NAME`, `jupyter` and `jupyter:NAME`; `cellwright host list` lists them",
+            hint=f"Hosts are `local`, {kinds}; `cellwright host list` lists them",
         )
-    return HostName(cast("HostKind", kind), which or None)
+    return HostName(kind, which or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class DefaultHost:
     """Where sessions go that name no host: to ``host``, or as ``run_mode`` says."""
 
     host: str = ""
-    run_mode: Literal["auto"] | HostKind = "auto"
+    run_mode: HostKind = "auto"
 
     @property
     def relies_on_slurm(self) -> bool:

@@ -1,10 +1,13 @@
-"""The port of hosts beside this machine's. The engine owns it; SLURM and Jupyter implement it; ``assembly`` puts them in."""
+"""The port of hosts beside this machine's. The engine owns it; plugins of the kind ``hosts`` implement it, SLURM and Jupyter among
+them; ``assembly`` puts them in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias
 
 import anyio
 import anyio.abc
@@ -13,9 +16,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from cellwright.engine.placement import HostKind
 from cellwright.engine.records import SessionRecord
 from cellwright.hosts import HostTransport
-from cellwright.hosts.protocol import KernelKind, Resources
+from cellwright.hosts.protocol import HostOptions, KernelKind, Resources
+from cellwright.settings import Settings
 
-__all__ = ["HostInfo", "HostProvider", "ShapeRequest"]
+if TYPE_CHECKING:
+    from cellwright.engine.hosts import Hosts
+    from cellwright.engine.journal import Subscription
+    from cellwright.engine.records import Recorder
+    from cellwright.engine.remote_documents import DocumentMirror
+
+__all__ = ["HostInfo", "HostKindPlugin", "HostProvider", "ShapeRequest"]
 
 
 def _text(value: Any) -> Any:
@@ -136,3 +146,23 @@ class HostProvider(Protocol):
     async def wait(self, name: str, tell: Callable[[str], None]) -> None:
         """Wait until a host answers, or has ended and its sessions know; ``tell`` is called with each new state in words."""
         ...
+
+
+MakeHosts: TypeAlias = "Callable[[Settings, Hosts, HostOptions, Mapping[str, str]], HostProvider]"
+MakeMirror: TypeAlias = """Callable[
+    [Settings, Recorder, Callable[[str], AbstractContextManager[Subscription]], anyio.abc.TaskGroup], DocumentMirror
+]"""
+
+
+@dataclass(frozen=True, slots=True)
+class HostKindPlugin:
+    """How a kind of host is registered. What is heavy is imported when ``make`` is called."""
+
+    make: MakeHosts
+    """Makes the hosts of this kind, of an engine; the last argument is what kernels get of the environment."""
+    program: str | None = None
+    """The program without which there are no such hosts on this machine."""
+    needs_lasting: bool = False
+    """Whether only an engine whose storage outlives it can have them."""
+    make_mirror: MakeMirror | None = None
+    """What keeps notebooks on such hosts in step with their sessions, where they have files of their own."""

@@ -17,6 +17,7 @@ from cellwright.engine.journal import Subscription
 from cellwright.engine.placement import HostName
 from cellwright.engine.records import Recorder
 from cellwright.engine.session import Session
+from cellwright.errors import HostCannot
 from cellwright.notebook import Document
 
 __all__ = ["DocumentMirror", "MirrorFactory", "RemoteDocuments", "Subscribe"]
@@ -58,7 +59,7 @@ MirrorFactory: TypeAlias = Callable[[Recorder, Subscribe, anyio.abc.TaskGroup], 
 class RemoteDocuments:
     """The notebooks of all sessions that lie on other servers."""
 
-    def __init__(self, factory: MirrorFactory, recorder: Recorder, subscribe: Subscribe) -> None:
+    def __init__(self, factory: MirrorFactory | None, recorder: Recorder, subscribe: Subscribe) -> None:
         self._factory = factory
         self._recorder = recorder
         self._subscribe = subscribe
@@ -74,6 +75,11 @@ class RemoteDocuments:
     @property
     def _mirror(self) -> DocumentMirror:
         if self._made is None:
+            if self._factory is None:
+                raise HostCannot(
+                    "Nothing here keeps notebooks on other servers",
+                    hint="`cellwright plugins` shows why: hosts:jupyter does it",
+                )
             self._made = self._factory(self._recorder, self._subscribe, self._tasks)
         return self._made
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cellwright.formats._registry import (
-        FORMATS,
-        Format,
+        every_format,
         export,
         format_named,
         format_of_file,
@@ -16,14 +15,14 @@ if TYPE_CHECKING:
         readable,
         writable,
     )
-    from cellwright.formats.model import Exported, FindFile, Imported
+    from cellwright.formats.model import Exported, FindFile, Format, Imported
 
 __all__ = [
-    "FORMATS",
     "Exported",
     "FindFile",
     "Format",
     "Imported",
+    "every_format",
     "export",
     "format_named",
     "format_of_file",
@@ -33,7 +32,7 @@ __all__ = [
     "writable",
 ]
 
-_HELD_BY_MODEL = frozenset({"Exported", "FindFile", "Imported"})
+_HELD_BY_MODEL = frozenset({"Exported", "FindFile", "Format", "Imported"})
 
 
 def __getattr__(name: str) -> Any:

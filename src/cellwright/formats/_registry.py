@@ -1,34 +1,23 @@
-"""Every format in one table, and the two ways through it: a document out, a document in.
+"""The formats there are, ours and other people's, and the two ways through them: a document out, a document in.
 
-A format is a row: adding one is writing its functions and naming them here. Rows whose libraries are heavy import
-them in their functions.
+Each is a plugin of the kind ``formats``; ours are in ``_own_formats``.
 """
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import PurePath
-from typing import TypeAlias
 
 from cellwright.errors import MissingExtra, NotebookFormatError
-from cellwright.formats._html import write_html
-from cellwright.formats._json_formats import read_ipynb, read_json, without_outputs, write_ipynb, write_json
-from cellwright.formats._jupytext_formats import read_myst, read_script, write_myst, write_percent
-from cellwright.formats._markdown import read_markdown, write_markdown
-from cellwright.formats._pdf import write_pdf
-from cellwright.formats._srcbook import read_srcmd, write_srcmd
-from cellwright.formats.model import Exported, FindFile, Imported, Reading, Writing, Written, encoded
-from cellwright.notebook import Cell, Document
-from cellwright.notebook.languages import LANGUAGES, Language, cell_language, find_language, notebook_language
+from cellwright.formats._json_formats import without_outputs
+from cellwright.formats.model import Exported, FindFile, Format, Imported, Reading, Writing, Written
+from cellwright.notebook import Document
+from cellwright.plugins.registry import registry
 
 __all__ = [
-    "FORMATS",
-    "Format",
+    "every_format",
     "export",
     "format_named",
     "format_of_file",
@@ -37,111 +26,6 @@ __all__ = [
     "readable",
     "writable",
 ]
-# A notebook as a plain program of its language: its code in order, and all else as comments. Pure, and one
-# way.
-
-
-_NEAR = {"typescript": {"javascript"}}
-
-_magic = re.compile(r"[ \t]*[%!?]")
-
-
-def write_script(document: Document, writing: Writing) -> Written:
-    """The program.
-
-    Raises:
-        NotebookFormatError: nothing is known of the language's files.
-    """
-    main = notebook_language(document)
-    language = find_language(main)
-    if language is None:
-        known = ", ".join(one.name for one in LANGUAGES)
-        raise NotebookFormatError(
-            f"There are no scripts in {main}", hint=f"Export it as markdown; there are: {known}"
-        )
-    name = "" if _has_title(document) else _comment(writing.name, language)
-    parts = [name, *_parts(document, language)]
-    content, notices = encoded("\n\n".join(part for part in parts if part) + "\n")
-    others = sorted(
-        {
-            name
-            for cell in document.cells
-            if cell.kind == "code"
-            and (name := cell_language(document, cell))
-            and not _is_main(name, language)
-        }
-    )
-    told = (f"Cells in {', '.join(others)} are comments",) if others else ()
-    return Written(content, (*notices, *told), suffix=language.suffixes[0])
-
-
-def _has_title(document: Document) -> bool:
-    """Whether the notebook begins with a title of its own."""
-    first = document.cells[0] if len(document) else None
-    return first is not None and first.kind == "markdown" and first.source.lstrip().startswith("# ")
-
-
-def _parts(document: Document, language: Language) -> Iterator[str]:
-    for cell in document.cells:
-        if cell.kind != "code":
-            yield _comment(cell.source, language)
-            continue
-        named = cell_language(document, cell)
-        if _is_main(named, language):
-            filename = cell.filename
-            head = f"{_comment(filename, language)}\n" if filename else ""
-            yield head + _code(cell, language)
-        else:
-            yield _comment(f"A cell in {named}:\n{cell.source}", language)
-
-
-def _is_main(named: str, language: Language) -> bool:
-    return named == language.name or named in _NEAR.get(language.name, ())
-
-
-def _code(cell: Cell, language: Language) -> str:
-    source = cell.source.strip("\n")
-    match language.name:
-        case "python":
-            return _python(source, language)
-        case "sql" if source.strip() and not source.rstrip().endswith(";"):
-            return f"{source}\n;"
-        case _:
-            return source
-
-
-def _python(source: str, language: Language) -> str:
-    """Python that Python understands: what only IPython does becomes a comment."""
-    if _is_python(source):
-        return source
-    if source.lstrip().startswith("%%"):
-        return _comment(source, language)
-    lines = [_comment(line, language) if _magic.match(line) else line for line in source.split("\n")]
-    repaired = "\n".join(lines)
-    return repaired if _is_python(repaired) else source
-
-
-def _is_python(source: str) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about escapes and the like: the user's business, not ours
-            ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
-
-
-def _comment(text: str, language: Language) -> str:
-    # Every character that any language takes for the end of a line must end the comment's line too; and Python
-    # reads no file with a NUL in it.
-    text = text.replace("\0", "\ufffd")
-    return "\n".join(f"{language.comment} {line}".rstrip() for line in text.strip("\r\n").splitlines())
-
-
-Writer: TypeAlias = Callable[[Document, Writing], Written]
-
-Reader: TypeAlias = Callable[[bytes, Reading], Imported]
-
 _MANY_CELLS = 100_000
 
 _HEAD = 4_000
@@ -153,67 +37,28 @@ _srcbook = re.compile(rb"<!--\s*srcbook:")
 
 _myst = re.compile(rb"---\r?\n(?:.*\n)*?\s+format_name: myst\r?\n")
 
-_SCRIPTS = tuple(suffix for language in LANGUAGES for suffix in language.suffixes)
 
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A way to write a notebook, and to read it where that can be done."""
-
-    name: str
-    mime: str
-    suffixes: tuple[str, ...]
-    """Of its files; the first is the one that is written."""
-    write: Writer
-    read: Reader | None = None
-    extra: str | None = None
-    """What must be installed besides."""
-    needs: tuple[str, ...] = ()
-    """The modules that the extra brings for it."""
-    binary: bool = False
-    outputs: bool = True
-    """Whether it holds what cells put out."""
-
-
-FORMATS: tuple[Format, ...] = (
-    Format("ipynb", "application/x-ipynb+json", (".ipynb",), write_ipynb, read_ipynb),
-    Format("json", "application/json", (".json",), write_json, read_json),
-    Format("markdown", "text/markdown", (".md", ".markdown"), write_markdown, read_markdown),
-    Format("src.md", "text/markdown", (".src.md",), write_srcmd, read_srcmd, outputs=False),
-    Format(
-        "myst",
-        "text/markdown",
-        (".myst.md", ".myst"),
-        write_myst,
-        read_myst,
-        extra="export",
-        needs=("jupytext",),
-        outputs=False,
-    ),
-    Format(
-        "percent",
-        "text/plain",
-        _SCRIPTS,
-        write_percent,
-        read_script,
-        extra="export",
-        needs=("jupytext",),
-        outputs=False,
-    ),
-    Format("html", "text/html", (".html", ".htm"), write_html, extra="export", needs=("nbconvert",)),
-    Format("pdf", "application/pdf", (".pdf",), write_pdf, extra="export", needs=("typst",), binary=True),
-    Format("script", "text/plain", (), write_script, read_script, extra="export", outputs=False),
-)
+def every_format() -> tuple[Format, ...]:
+    """All formats, ours first."""
+    there = registry()
+    found: list[Format] = []
+    for plugin, one in there.every("formats"):
+        reads = there.guarded(plugin, one.read, Imported) if one.read is not None else None
+        writes = there.guarded(plugin, one.write, Written)
+        # Ours go as they are; another's has the name under which it was let in.
+        same = plugin.entry.is_ours
+        found.append(one if same else replace(one, name=plugin.entry.name, read=reads, write=writes))
+    return tuple(found)
 
 
 def writable() -> tuple[str, ...]:
     """The names of the formats that can be written."""
-    return tuple(one.name for one in FORMATS)
+    return tuple(one.name for one in every_format())
 
 
 def readable() -> tuple[str, ...]:
     """The names of the formats that can be read."""
-    return tuple(one.name for one in FORMATS if one.read is not None)
+    return tuple(one.name for one in every_format() if one.read is not None)
 
 
 def format_named(name: str) -> Format:
@@ -222,7 +67,7 @@ def format_named(name: str) -> Format:
     Raises:
         NotebookFormatError: there is none.
     """
-    found = next((one for one in FORMATS if one.name == name), None)
+    found = next((one for one in every_format() if one.name == name), None)
     if found is None:
         raise NotebookFormatError(f"There is no format {name!r}", hint=f"Give one of {', '.join(writable())}")
     return found
@@ -231,7 +76,10 @@ def format_named(name: str) -> Format:
 def format_of_file(filename: str) -> Format | None:
     """The format that a file's name tells; the longest suffix counts."""
     fitting = [
-        (len(suffix), one) for one in FORMATS for suffix in one.suffixes if filename.lower().endswith(suffix)
+        (len(suffix), one)
+        for one in every_format()
+        for suffix in one.suffixes
+        if filename.lower().endswith(suffix)
     ]
     return max(fitting, key=lambda found: found[0])[1] if fitting else None
 

@@ -18,8 +18,11 @@ __all__ = [
     "DraftCell",
     "Exported",
     "FindFile",
+    "Format",
     "Imported",
+    "Reader",
     "Reading",
+    "Writer",
     "Writing",
     "Written",
     "at_line",
@@ -89,6 +92,30 @@ class Imported:
     document: Document
     title: str | None = None
     notices: tuple[str, ...] = ()
+
+
+Writer: TypeAlias = Callable[[Document, Writing], Written]
+
+Reader: TypeAlias = Callable[[bytes, Reading], Imported]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A way to write a notebook, and to read it where that can be done."""
+
+    name: str
+    mime: str
+    suffixes: tuple[str, ...]
+    """Of its files; the first is the one that is written."""
+    write: Writer
+    read: Reader | None = None
+    extra: str | None = None
+    """What must be installed besides."""
+    needs: tuple[str, ...] = ()
+    """The modules that the extra brings for it."""
+    binary: bool = False
+    outputs: bool = True
+    """Whether it holds what cells put out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cellwright.mcp.clients import Pace
-    from cellwright.mcp.server import DIALECTS, McpServer
+    from cellwright.mcp.server import McpServer, every_dialect
 
-__all__ = ["DIALECTS", "McpServer", "Pace"]
+__all__ = ["McpServer", "Pace", "every_dialect"]
 
 _HOMES = {
-    "DIALECTS": "cellwright.mcp.server",
     "McpServer": "cellwright.mcp.server",
     "Pace": "cellwright.mcp.clients",
+    "every_dialect": "cellwright.mcp.server",
 }
 
 

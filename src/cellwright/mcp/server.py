@@ -67,22 +67,18 @@ from cellwright.mcp.apps.views import APP_TOOLS
 from cellwright.mcp.calls import Definition, ServerTool, Shared, ToolServer, as_tool, form_for
 from cellwright.mcp.clients import NO_GRANTS, Client, ClientGrants, Clients, Notifier, Pace, RequestContext
 from cellwright.mcp.context import Knowledge
-from cellwright.mcp.dialects.dialect import Dialect
-from cellwright.mcp.dialects.jlab import JLAB, JLAB_STATUS_URI
-from cellwright.mcp.dialects.jlab import status as server_status
-from cellwright.mcp.dialects.jupyter import JUPYTER
-from cellwright.mcp.dialects.monadic import MONADIC
-from cellwright.mcp.dialects.srcbook import LANGUAGE, srcbook
+from cellwright.mcp.dialects.dialect import Dialect, DialectPlugin
 from cellwright.mcp.in_process import InProcessClient
-from cellwright.mcp.tools.executions import EXECUTION_TOOLS, ROUND
-from cellwright.mcp.toolsets import ALL, CORE, TOOLSETS, chosen_sets, instructions, tools_of
+from cellwright.mcp.tools.executions import ROUND
+from cellwright.mcp.toolsets import ALL, CORE, TOOLSETS, chosen_sets, instructions, tools_of, toolsets
 from cellwright.plans import Planner
+from cellwright.plugins.registry import registry
 from cellwright.templates import Catalogue
 from cellwright.tools.web.fetch import Fetcher
 from cellwright.unixstreams import lines
 from cellwright.verification import Verifier
 
-__all__ = ["DIALECTS", "McpServer", "message_streams"]
+__all__ = ["McpServer", "every_dialect", "message_streams"]
 _MAX_BODY_BYTES = 32 * 1024 * 1024
 
 
@@ -103,7 +99,8 @@ class McpServer:
     ) -> None:
         """Raises CellwrightError where there is no such dialect or toolset."""
         self._transports: set[Clients] = set()
-        language = LANGUAGE if dialect == "srcbook" else engine.settings.default_language
+        plugin = _dialect_plugin(dialect)
+        language = (plugin and plugin.language) or engine.settings.default_language
         self._shared = Shared(
             engine,
             planner or Planner(engine),
@@ -119,15 +116,13 @@ class McpServer:
         self._notifier: Notifier | None = None
         self._bus = InMemorySubscriptionBus()
         sets = chosen_sets(toolset)
-        spoken = _dialect(dialect, sets)
+        spoken = _dialect(plugin, sets)
         definitions = spoken.tools
         there = frozenset(definition.name for definition in definitions)
         if CORE in sets and "toolset_enable" in there:
             # Called though they are not listed, until their set is asked for.
-            definitions = (
-                *definitions,
-                *(made for made in tools_of(chosen_sets(ALL)) if made.name not in there),
-            )
+            others = (made for made in tools_of(chosen_sets(ALL)) if made.name not in there)
+            definitions = (*definitions, *others)
         self._shared = replace(self._shared, names=ToolNames(_OURS, there, spoken.instead))
         self._tools = [as_tool(definition, self._shared) for definition in definitions]
         self.server: NotebookServer = build_server(
@@ -135,7 +130,7 @@ class McpServer:
             self._tools,
             self._bus,
             self._transport,
-            dialect=dialect,
+            plugin=plugin,
             about=spoken.about,
             listed=there,
         )
@@ -240,7 +235,11 @@ class McpServer:
 
 # Puts the server object together: tools, resources, prompts, and the dialect that was asked for.
 
-DIALECTS = ("srcbook", "jlab", "jupyter", "monadic")
+
+def every_dialect() -> tuple[str, ...]:
+    """The names of the dialects that there are."""
+    return registry().names("dialects")
+
 
 _MOST_FOLLOWED = 1_000
 
@@ -286,7 +285,8 @@ class NotebookServer(ToolServer):
 
     async def _list_tools(self, context: RequestContext, _: PaginatedRequestParams) -> ListToolsResult:
         asked_for = context.lifespan_context.of(context).toolsets
-        names = self._listed.union(made.name for name in asked_for for made in TOOLSETS[name])
+        sets = toolsets() if asked_for else {}
+        names = self._listed.union(made.name for name in asked_for for made in sets[name])
         session, named = context.session, self._engine.settings.app_clients
         if self._has_apps and shows_apps(session.client_capabilities, session.client_params, named):
             return ListToolsResult(tools=with_apps(await super().list_tools(), names))
@@ -357,13 +357,13 @@ def build_server(
     bus: SubscriptionBus,
     lifespan: Lifespan,
     *,
-    dialect: str | None,
+    plugin: DialectPlugin | None,
     about: str,
     listed: frozenset[str],
 ) -> NotebookServer:
     """The server object; ``about`` is what a client is told first, ``listed`` the tools that it sees first."""
     # A dialect's tools are another system's, whose results have no views.
-    for_apps = [as_tool(made, shared) for made in APP_TOOLS] if dialect is None else []
+    for_apps = [as_tool(made, shared) for made in APP_TOOLS] if plugin is None else []
     server = NotebookServer(
         shared.engine,
         Resources(shared.engine, shared.knowledge, shared.names),
@@ -383,10 +383,10 @@ def build_server(
     )
     for prompt in prompts(shared):
         server.add_prompt(prompt)
-    if dialect == "jlab":
-        status = partial(server_status, shared.engine)
+    for resource in plugin.resources if plugin is not None else ():
+        read = partial(resource.read, shared.engine)
         server.add_resource(
-            FunctionResource(uri=JLAB_STATUS_URI, name="status", mime_type="application/json", fn=status)
+            FunctionResource(uri=resource.uri, name=resource.name, mime_type="application/json", fn=read)
         )
     return server
 
@@ -396,23 +396,22 @@ _STATE_S = 600.0
 _OURS = frozenset(definition.name for name in TOOLSETS for definition in TOOLSETS[name])
 
 
-def _dialect(name: str | None, sets: tuple[str, ...]) -> Dialect:
-    """A dialect's tools and words; without a name our own."""
-    own = Dialect(tools_of(sets), instructions(sets))
+def _dialect_plugin(name: str | None) -> DialectPlugin | None:
+    """A dialect by its name; None for our own tools."""
     if name is None:
-        return own
-    if name == "srcbook":
-        return srcbook(own)
-    known = {"jlab": JLAB, "jupyter": JUPYTER, "monadic": MONADIC}
-    if name not in known:
-        raise CellwrightError(f"There is no dialect {name!r}", hint=f"Choose one of: {', '.join(DIALECTS)}")
-    # A call that outlasts its client's timeout hands back an execution's id: these two take it.
-    lasting = [
-        definition
-        for definition in EXECUTION_TOOLS
-        if definition.name in {"execution_wait", "execution_cancel"}
-    ]
-    return replace(known[name], tools=(*known[name].tools, *lasting))
+        return None
+    found: DialectPlugin | None = registry().get("dialects", name)
+    if found is None:
+        raise CellwrightError(
+            f"There is no dialect {name!r}", hint=f"Choose one of: {', '.join(every_dialect())}"
+        )
+    return found
+
+
+def _dialect(plugin: DialectPlugin | None, sets: tuple[str, ...]) -> Dialect:
+    """A dialect's tools and words; without one our own."""
+    own = Dialect(tools_of(sets), instructions(sets))
+    return plugin.speak(own) if plugin is not None else own
 
 
 # What the handshake era asks for and MCPServer has no hook for -------------------------------------------------------

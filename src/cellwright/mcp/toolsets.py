@@ -16,12 +16,13 @@ from cellwright.mcp.tools.hosts import HOST_TOOLS
 from cellwright.mcp.tools.notebooks import NOTEBOOK_TOOLS
 from cellwright.mcp.tools.oneshot import CALCULATOR_TOOLS, FETCH_TOOLS, FILESYSTEM_TOOLS, RUN_TOOLS
 from cellwright.mcp.tools.plans import PLAN_TOOLS
+from cellwright.mcp.tools.plugins import plugin_tools
 from cellwright.mcp.tools.read import READING_TOOLS
 from cellwright.mcp.tools.replay import REPLAY_TOOLS
 from cellwright.mcp.tools.toolset import enabler
 from cellwright.mcp.tools.verify import VERIFICATION_TOOLS
 
-__all__ = ["ALL", "CORE", "TOOLSETS", "UnknownToolset", "chosen_sets", "instructions", "tools_of"]
+__all__ = ["ALL", "CORE", "TOOLSETS", "UnknownToolset", "chosen_sets", "instructions", "tools_of", "toolsets"]
 
 ALL = "all"
 CORE = "core"
@@ -42,6 +43,7 @@ TOOLSETS: dict[str, tuple[Definition, ...]] = {
     "once": (*RUN_TOOLS, *FILESYSTEM_TOOLS, *FETCH_TOOLS, *CALCULATOR_TOOLS, *DRAWING_TOOLS),
     "agent": ASKING_TOOLS,
 }
+"""Our own; ``toolsets`` has those of plugins too."""
 # Each with the arguments that are published of it; the others are taken as well.
 _IN_CORE = {
     "notebook_create": ("name", "language"),
@@ -86,6 +88,13 @@ _INSTRUCTIONS = {
 }
 
 
+def toolsets() -> dict[str, tuple[Definition, ...]]:
+    """All sets by name; the tools of plugins are a set of their own, where there are any."""
+    ours = {definition.name for tools in TOOLSETS.values() for definition in tools}
+    brought = plugin_tools(taken=ours)
+    return {**TOOLSETS, "plugins": brought} if brought else TOOLSETS
+
+
 class UnknownToolset(CellwrightError):
     code = "unknown_toolset"
 
@@ -97,27 +106,29 @@ def chosen_sets(text: str | None) -> tuple[str, ...]:
         UnknownToolset: one of them is none.
     """
     names = [name.strip() for name in (text or ALL).split(",")]
-    known = (CORE, *TOOLSETS, ALL)
+    sets = toolsets()
+    known = (CORE, *sets, ALL)
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UnknownToolset(f"There is no toolset {unknown[0]!r}", hint=f"Choose from: {', '.join(known)}")
-    chosen = tuple(name for name in TOOLSETS if ALL in names or name in names)
+    chosen = tuple(name for name in sets if ALL in names or name in names)
     return (CORE, *chosen) if CORE in names and ALL not in names else chosen
 
 
 def tools_of(sets: tuple[str, ...]) -> tuple[Definition, ...]:
     """The tools of these sets, each once: those of the core as they are published there."""
     found: dict[str, Definition] = {}
+    every = toolsets()
     for name in sets:
-        for definition in _core() if name == CORE else TOOLSETS[name]:
+        for definition in _core(every) if name == CORE else every[name]:
             found.setdefault(definition.name, definition)
     return tuple(found.values())
 
 
-def _core() -> tuple[Definition, ...]:
-    every = {definition.name: definition for tools in TOOLSETS.values() for definition in tools}
+def _core(sets: dict[str, tuple[Definition, ...]]) -> tuple[Definition, ...]:
+    every = {definition.name: definition for tools in sets.values() for definition in tools}
     slim = (_published(every[name], told) for name, told in _IN_CORE.items())
-    return (*slim, enabler(TOOLSETS))
+    return (*slim, enabler(sets))
 
 
 def _published(definition: Definition, told: tuple[str, ...]) -> Definition:

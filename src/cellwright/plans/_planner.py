@@ -15,7 +15,7 @@ from cellwright.plans import _machine
 from cellwright.plans._cells import new_plan, opening_changes, taken_ids
 from cellwright.plans._failures import Adviser
 from cellwright.plans._machine import Event, advance
-from cellwright.plans.fixers import FIXERS, Fixer
+from cellwright.plans.fixers import Fixer
 from cellwright.plans.model import Outline, Plan, plan_of
 from cellwright.plans.outlines import checked_outline
 from cellwright.plans.runner import Fixers, PlanRun, diff_of, missing_cells
@@ -27,11 +27,11 @@ class Planner:
     """Makes, carries out and looks after the plans of an engine's sessions."""
 
     def __init__(
-        self, engine: Engine, *, fixers: Sequence[Fixer] = FIXERS, advisers: Sequence[Adviser] = ()
+        self, engine: Engine, *, fixers: Sequence[Fixer] | None = None, advisers: Sequence[Adviser] = ()
     ) -> None:
-        """``fixers`` are asked about a failure first; where none is certain, ``advisers``, such as a model."""
+        """``fixers``, all that there are by default, are asked about a failure first; where none is certain, ``advisers``, such as a model."""
         self._engine = engine
-        self._fixers = Fixers(tuple(fixers), tuple(advisers))
+        self._fixers = Fixers(tuple(fixers) if fixers is not None else None, tuple(advisers))
         self._runs: dict[str, PlanRun] = {}
         self._starting = anyio.Lock()
 

@@ -10,13 +10,18 @@ import builtins
 import errno
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from cellwright.engine import Diagnosis
+from cellwright.errors import CellwrightError
 from cellwright.plans._failures import Failure
+from cellwright.plugins.registry import Plugin, registry
 
-__all__ = ["ERROR_CLASSES", "ErrorClass", "Verdict", "classify"]
+__all__ = ["CELLWRIGHT_API", "ERROR_CLASSES", "ErrorClass", "Verdict", "classify", "every_error_class"]
+
+CELLWRIGHT_API = 1
+
 # What an error shows of itself, and what a class of errors looks for: the two sides that ``error_classes`` brings
 # together.
 
@@ -538,6 +543,8 @@ _BADNESS: dict[Kind, int] = {"recoverable": 0, "network": 1, "unrecoverable": 2}
 
 _MAX_QUOTED = 300
 
+_ASKED_S = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -548,8 +555,41 @@ class Verdict:
     suggestion: str
 
 
-def classify(failure: Failure, table: Sequence[ErrorClass] = ERROR_CLASSES) -> Verdict:
+def every_error_class() -> tuple[ErrorClass, ...]:
+    """The whole table: ours, and among them those of plugins."""
+    there = registry()
+    ours: list[ErrorClass] = []
+    others: list[ErrorClass] = []
+    for plugin, made in there.every("error_classes"):
+        rows = made if isinstance(made, tuple | list) else (made,)
+        if plugin.entry.is_ours:
+            ours += rows
+        else:
+            known = {row.name for row in (*ours, *others)}
+            others += (_harmless(plugin, row) for row in rows if row.name not in known)
+    # Behind the rows about limits and rights, which nobody may weaken; before those that take whatever is left.
+    place = next((at for at, row in enumerate(ours) if row.kind == "network"), len(ours))
+    return (*ours[:place], *others, *ours[place:])
+
+
+def _harmless(plugin: Plugin, row: ErrorClass) -> ErrorClass:
+    """A plugin's row, whose condition does not hold where it cannot be asked."""
+    if row.when is None:
+        return row
+    asked = registry().guarded(plugin, row.when, bool, limit_s=_ASKED_S)
+
+    def when(sign: Sign) -> bool:
+        try:
+            return asked(sign)
+        except CellwrightError:
+            return False
+
+    return replace(row, when=when)
+
+
+def classify(failure: Failure, table: Sequence[ErrorClass] | None = None) -> Verdict:
     """The class of the worst of what a failure comes down to."""
+    table = every_error_class() if table is None else table
     found = [*_matches(signs_of(failure), table), *_side_matches(side_signs_of(failure), table)]
     error_class, sign = max(found, key=lambda match: _BADNESS[match[0].kind])
     return Verdict(error_class.name, error_class.kind, _worded(error_class, sign, failure.message))

@@ -19,7 +19,7 @@ from cellwright.engine import Engine, Execution, Session
 from cellwright.errors import CellwrightError
 from cellwright.plans._failures import Failure, Proposal
 from cellwright.plans.findings import failure_of, is_last, unrun_names
-from cellwright.plans.fixers import FIXERS, Fixer, propose
+from cellwright.plans.fixers import Fixer, propose
 from cellwright.plans.runner import diff_of
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_tail
 
@@ -79,10 +79,10 @@ def _only_change(diff: str | None) -> str | None:
 class Hints:
     """The hints of one engine's executions."""
 
-    def __init__(self, engine: Engine, fixers: Sequence[Fixer] = FIXERS) -> None:
+    def __init__(self, engine: Engine, fixers: Sequence[Fixer] | None = None) -> None:
         # They are kept by engine, and must not keep it.
         self._engine: Engine = proxy(engine)
-        self._fixers = tuple(fixers)
+        self._fixers = tuple(fixers) if fixers is not None else None
         self._known: OrderedDict[str, Hint | None] = OrderedDict()
         self._asked: dict[str, anyio.Event] = {}
 

@@ -56,7 +56,8 @@ _MAX_DIFF = 8_000
 class Fixers:
     """The fixers and advisers that are asked about a failure, in this order."""
 
-    fixers: tuple[Fixer, ...]
+    fixers: tuple[Fixer, ...] | None = None
+    """None: all that there are."""
     advisers: tuple[Adviser, ...] = ()
 
     async def propose(self, failure: Failure, try_out: TryOut | None = None) -> Proposal | None:

@@ -60,6 +60,7 @@ ONLY_THE_USER_SAYS = frozenset(
         "slurm_python",
         "slurm_template",
         "token_file",
+        "trusted_plugins",
         "unsafe_no_sandbox",
         "write_paths",
     }

@@ -600,6 +600,9 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SignInSettings, Slu
     pass_environment: tuple[str, ...] = ()
     """Environment variables that code may see, beyond the harmless ones such as ``PATH`` and ``LANG``."""
 
+    trusted_plugins: Words = ()
+    """Plugins, by distribution or as ``tools:NAME``, whose tools run outside of the sandbox, with all that you may do."""
+
     token: SecretStr | None = None
     """The bearer token of every TCP listener; otherwise it is read from ``token_file``."""
 

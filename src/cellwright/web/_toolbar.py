@@ -9,7 +9,7 @@ import anyio
 from starlette.responses import Response
 
 from cellwright import formats
-from cellwright.formats import FORMATS, Exported
+from cellwright.formats import Exported, every_format
 from cellwright.formats.renderer import PAGES
 from cellwright.notebook import OutputsSet
 from cellwright.web.requests import PageRequest, action, attachment, page
@@ -46,7 +46,7 @@ _ONLY = {"src.md": ("javascript", "typescript")}
 
 def export_choices(language: str) -> list[ExportChoice]:
     """The formats that can hold a notebook of this language, those that people ask for most first."""
-    by_name = {one.name: one for one in FORMATS if language in _ONLY.get(one.name, (language,))}
+    by_name = {one.name: one for one in every_format() if language in _ONLY.get(one.name, (language,))}
     order = [
         *(name for name in _LABELS if name in by_name),
         *(name for name in by_name if name not in _LABELS),

@@ -11,7 +11,7 @@ from mcp import Client
 from mcp.types import Tool
 
 from cellwright import Engine, Settings
-from cellwright.mcp import DIALECTS, McpServer
+from cellwright.mcp import McpServer, every_dialect
 from cellwright.mcp._arguments import former_names
 from cellwright.mcp.toolsets import TOOLSETS
 from scripts.reference_pages import reference_pages
@@ -169,7 +169,7 @@ async def test_every_prompt_is_described_and_speaks_of_tools_that_there_are(clie
     } & tools
 
 
-@pytest.mark.parametrize("dialect", [None, *DIALECTS])
+@pytest.mark.parametrize("dialect", [None, *every_dialect()])
 async def test_every_tool_is_in_the_reference(engine: Engine, dialect: str | None) -> None:
     words = set(re.findall(r"\w+", reference_pages()["reference/generated/tools.md"]))
     tools = await McpServer(engine, dialect=dialect).server.list_tools()

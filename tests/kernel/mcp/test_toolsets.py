@@ -10,7 +10,7 @@ import pytest
 from mcp.types import ToolListChangedNotification
 
 from cellwright import Engine
-from cellwright.mcp import DIALECTS, McpServer
+from cellwright.mcp import McpServer, every_dialect
 from cellwright.mcp.toolsets import ALL, CORE, TOOLSETS, UnknownToolset, chosen_sets, tools_of
 from tests.kernel.mcp.conftest import PACE, ask, connected, data_of, read, refused, running, text_of
 from tests.waiting import fail_after
@@ -36,7 +36,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", every_dialect())
 async def test_a_dialect_speaks_only_of_tools_that_it_has(engine: Engine, dialect: str) -> None:
     every = {definition.name for tools in TOOLSETS.values() for definition in tools if "_" in definition.name}
     session = await engine.create("spoken of")

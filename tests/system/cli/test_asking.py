@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cellwright.agent.models.providers import ENVIRONMENT
+from cellwright.agent.models.providers import key_variables
 from cellwright.cli._ask import AskView
 from cellwright.daemon.logs import read_log
 from cellwright.settings.modelkeys import MODEL_VARIABLES
@@ -258,7 +258,7 @@ def test_a_key_is_nowhere_afterwards(shared: Place) -> None:
 
 
 def test_the_variables_that_are_sent_are_those_that_models_are_found_by() -> None:
-    assert set(MODEL_VARIABLES) == set(ENVIRONMENT)
+    assert set(MODEL_VARIABLES) == set(key_variables())
 
 
 # The view ------------------------------------------------------------------------------------------------------------

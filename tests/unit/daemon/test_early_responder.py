@@ -15,8 +15,8 @@ from cellwright.daemon._connections import Conversation
 from cellwright.daemon._early_responder import Arrival, EarlyResponder
 from cellwright.daemon._recorded_answers import FILE, LISTS, VERSION_KEY
 from cellwright.daemon.handshake import encode_handshake
-from cellwright.mcp import DIALECTS
-from cellwright.mcp.server import _dialect as dialect_of
+from cellwright.mcp import every_dialect
+from cellwright.mcp.server import _dialect, _dialect_plugin
 from cellwright.mcp.toolsets import chosen_sets, tools_of
 from tests.waiting import LIMIT_S
 
@@ -96,14 +96,14 @@ def test_lists_are_answered_before_there_is_a_server(
     if sets is not None:
         assert names == [definition.name for definition in tools_of(sets)]
     assert "execution_wait" in names or sets == ("once",)
-    assert greeting["instructions"] == dialect_of(dialect, chosen_sets(toolset)).about
+    assert greeting["instructions"] == _dialect(_dialect_plugin(dialect), chosen_sets(toolset)).about
     assert greeting["capabilities"]["tools"] == {"listChanged": True}
     arrival = client.ends()
     assert set(arrival.answered) == {0, *LISTS}
     assert arrival.said.count(b"\n") == 1 + len(LISTS), "the server hears everything again"
 
 
-@pytest.mark.parametrize("dialect", [None, *DIALECTS])
+@pytest.mark.parametrize("dialect", [None, *every_dialect()])
 def test_recorded_instructions_are_the_servers_whatever_the_toolset(
     directory: Path, dialect: str | None
 ) -> None:
@@ -112,7 +112,7 @@ def test_recorded_instructions_are_the_servers_whatever_the_toolset(
     for toolset in (None, "all", "once", "plans, notebooks", "core", "history,core"):
         found = answers.answer(hello, {"dialect": dialect, "toolset": toolset}, greeted=False)
         assert found is not None
-        assert found.result["instructions"] == dialect_of(dialect, chosen_sets(toolset)).about
+        assert found.result["instructions"] == _dialect(_dialect_plugin(dialect), chosen_sets(toolset)).about
 
 
 def test_only_what_is_sure_is_answered_early(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cellwright.errors import MissingExtra, NotebookFormatError
-from cellwright.formats import FORMATS, Format, export, format_of_file, missing_extra, read
+from cellwright.formats import Format, every_format, export, format_of_file, missing_extra, read
 from tests.support.formats.books import book, texts_of
 
 
@@ -28,7 +28,7 @@ def test_a_file_is_of_the_format_with_the_longest_suffix(filename: str, name: st
     assert (found.name if found is not None else None) == name
 
 
-@pytest.mark.parametrize("name", [one.name for one in FORMATS if one.read is not None])
+@pytest.mark.parametrize("name", [one.name for one in every_format() if one.read is not None])
 def test_every_format_that_is_read_reads_what_it_writes(name: str) -> None:
     document = book(("markdown", "# Title"), ("code", "let a = 1"), language="typescript")
     found = export(document, name="Title", format=name)
@@ -67,8 +67,8 @@ def test_an_enormous_file_is_refused_before_it_is_read(monkeypatch: pytest.Monke
 
 
 def test_a_format_without_its_libraries_names_the_extra_before_anybody_asks_for_it() -> None:
-    assert [one.name for one in FORMATS if missing_extra(one) is not None] == []
-    written = FORMATS[0].write
+    assert [one.name for one in every_format() if missing_extra(one) is not None] == []
+    written = every_format()[0].write
     assert (
         missing_extra(
             Format("odt", "application/odt", (".odt",), written, extra="export", needs=("no_such_one",))

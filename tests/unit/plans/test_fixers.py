@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cellwright.engine.introspection import Diagnosis, Head, Raised, Span, Subject
 from cellwright.plans import Failure, Proposal
-from cellwright.plans.fixers import FIXERS, propose
+from cellwright.plans.fixers import every_fixer, propose
 from cellwright.plans.fixers._cells import syntax_error
 from tests.matrix import first_of
 from tests.support.plans.handmade import failed, frame, no_file, no_key, undefined
@@ -75,7 +75,7 @@ def test_a_fixer_may_be_any_callable_with_knowledge_of_its_own() -> None:
         def __call__(self, _: Failure) -> Proposal | None:
             return Proposal("agent", "it said so", self.answer, certain=True)
 
-    found = propose(FAILURE, (*FIXERS, Agent("x = 1")))
+    found = propose(FAILURE, (*every_fixer(), Agent("x = 1")))
     assert found is not None
     assert found.source == "x = 1"
 
@@ -230,7 +230,7 @@ def test_no_fixer_raises_and_no_proposal_fails_to_compile(
         directory="/project",
     )
     failure = Failure(source, "error", *error, diagnosis=diagnosis)
-    for fixer in FIXERS:
+    for fixer in every_fixer():
         found = fixer(failure)
         assert found is None or found.reason
         assert found is None or found.source is None or syntax_error(found.source) is None

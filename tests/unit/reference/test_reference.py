@@ -14,7 +14,7 @@ from cellwright.charts.auto import RULES
 from cellwright.cli._catalogue import COMMANDS
 from cellwright.engine.event_kinds import EventKind
 from cellwright.plans.error_classes import ERROR_CLASSES
-from cellwright.plans.fixers import FIXERS
+from cellwright.plans.fixers import every_fixer
 from cellwright.settings import Settings
 from scripts.reference_pages import reference_pages
 
@@ -94,4 +94,4 @@ def test_every_kind_of_line_in_the_audit_log_is_made_with_what_it_is_for(made: d
 
 def test_every_fixer_is_made_with_what_it_knows(made: dict[str, str]) -> None:
     rows = re.findall(r"^\| `(\w+)` \| \S.+ \|$", made["fixers.md"], re.MULTILINE)
-    assert rows == [fixer.__name__ for fixer in FIXERS]
+    assert rows == [fixer.__name__ for fixer in every_fixer()]

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from cellwright.engine.grids import GridColumn, GridHead, ShownTable
-from cellwright.formats import FORMATS
+from cellwright.formats import every_format
 from cellwright.web._grid import chart_code
 from cellwright.web._outputs import placed
 from cellwright.web._tables import table_of
@@ -63,6 +63,6 @@ def test_a_preview_knows_whether_rows_were_left_out() -> None:
 
 def test_every_format_that_can_hold_the_notebook_is_in_the_export_menu_with_what_it_needs() -> None:
     choices = export_choices("typescript")
-    assert sorted(one.format for one in choices) == sorted(one.name for one in FORMATS)
+    assert sorted(one.format for one in choices) == sorted(one.name for one in every_format())
     assert {one.format for one in choices} - {one.format for one in export_choices("python")} == {"src.md"}
     assert {one.missing for one in choices} == {None}

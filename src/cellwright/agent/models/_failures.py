@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from pydantic_ai import exceptions as failing
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
-from cellwright.agent.models.providers import PROVIDERS
+from cellwright.agent.models.providers import every_provider
 from cellwright.agent.models.requests import Unanswered, usage_of
 from cellwright.agent.models.table import ModelRow
 from cellwright.errors import CellwrightError, ModelFailed
@@ -188,5 +188,5 @@ def _words(body: Any) -> str:
 
 
 def _key_hint(row: ModelRow) -> str:
-    variables = " or ".join(PROVIDERS[row.provider].key_variables) or "its key"
+    variables = " or ".join(every_provider()[row.provider].key_variables) or "its key"
     return f"Set {variables} to one that is valid for it, or {_OTHER}"

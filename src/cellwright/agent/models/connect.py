@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 
 from cellwright.agent.models.chain import Chain
-from cellwright.agent.models.providers import PROVIDERS, Keys, find_keys, no_model
+from cellwright.agent.models.providers import Keys, every_provider, find_keys, no_model
 from cellwright.agent.models.requests import Speaker
 from cellwright.agent.models.table import ROWS, ModelRow, Price
 from cellwright.errors import NoModel
@@ -40,7 +40,7 @@ async def connect_models(
     there = speakers or {}
     rows = rows_with(settings)
     wanted = [find_row(name, rows) for name in names or settings.models]
-    candidates = wanted or [row for row in defaults(rows) if PROVIDERS[row.provider].key_needed]
+    candidates = wanted or [row for row in defaults(rows) if every_provider()[row.provider].key_needed]
     keys = await find_keys(
         environment, (row.provider for row in candidates), timeout_s=settings.model_timeout_s
     )
@@ -57,7 +57,7 @@ def _load(providers: Sequence[str]) -> None:
     """Import their libraries, some of which take seconds, away from the event loop. One that is missing is told later."""
     for provider in providers:
         with suppress(ImportError):
-            importlib.import_module(PROVIDERS[provider].module)
+            importlib.import_module(every_provider()[provider].module)
 
 
 def connect(row: ModelRow, keys: Keys) -> Speaker:
@@ -66,7 +66,7 @@ def connect(row: ModelRow, keys: Keys) -> Speaker:
     Raises:
         NoModel: its key or its library is missing.
     """
-    provider = PROVIDERS[row.provider]
+    provider = every_provider()[row.provider]
     try:
         adapter = importlib.import_module(provider.module)
         speaker: Speaker = adapter.connect(row, keys)
@@ -83,13 +83,18 @@ def connect(row: ModelRow, keys: Keys) -> Speaker:
 _PRICES = {"price_in": "tokens_in", "price_out": "tokens_out", "price_cached": "cached"}
 
 
-def rows_with(settings: ModelsSettings, rows: Sequence[ModelRow] = ROWS) -> tuple[ModelRow, ...]:
+def every_row() -> tuple[ModelRow, ...]:
+    """The models of the table, and those that plugins bring with their providers."""
+    return (*ROWS, *(row for provider in every_provider().values() for row in provider.rows))
+
+
+def rows_with(settings: ModelsSettings, rows: Sequence[ModelRow] | None = None) -> tuple[ModelRow, ...]:
     """The table as the settings have it: ``[model_rows."provider:name"]``, each with what it says otherwise.
 
     Raises:
         NoModel: a row is of no provider.
     """
-    table = list(rows)
+    table = list(every_row() if rows is None else rows)
     for name, said in settings.model_rows.items():
         before = _before(name, said.url, table)
         row = _changed(before, said.model_dump(exclude_unset=True))

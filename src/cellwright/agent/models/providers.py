@@ -1,4 +1,4 @@
-"""The providers: which adapter speaks to each, where it is, and what its key is called. One line each.
+"""The providers: which adapter speaks to each, where it is, and what its key is called. Ours are in ``_own_providers``.
 
 An adapter is imported when somebody speaks to its provider, and has ``connect(row, keys) -> Speaker``.
 """
@@ -12,11 +12,21 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.to_thread
 
+from cellwright.agent.models.table import ModelRow
 from cellwright.errors import NoModel
+from cellwright.plugins.registry import registry
 
-__all__ = ["ENVIRONMENT", "PROVIDERS", "Key", "Keys", "find_keys", "keep_key", "no_model", "variable_of"]
-
-_HERE = "cellwright.agent.models"
+__all__ = [
+    "Key",
+    "Keys",
+    "Provider",
+    "every_provider",
+    "find_keys",
+    "keep_key",
+    "key_variables",
+    "no_model",
+    "variable_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +41,13 @@ class Provider:
     extra: str = "agent"
     """What is to be installed for it."""
     key_needed: bool = True
+    rows: tuple[ModelRow, ...] = ()
+    """Its models, where the table has none of them; the first is its default."""
 
 
-# fmt: off
-PROVIDERS: dict[str, Provider] = {
-    "openai": Provider(f"{_HERE}._openai", "openai", ("OPENAI_API_KEY",), "https://api.openai.com/v1", "OPENAI_BASE_URL"),
-    "anthropic": Provider(f"{_HERE}._anthropic", "anthropic", ("ANTHROPIC_API_KEY",), "https://api.anthropic.com", "ANTHROPIC_BASE_URL"),
-    "google": Provider(f"{_HERE}._google", "google", ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "https://generativelanguage.googleapis.com", "GOOGLE_GEMINI_BASE_URL"),
-    "xai": Provider(f"{_HERE}._xai", "xai", ("XAI_API_KEY",), "https://api.x.ai/v1", "XAI_BASE_URL"),
-    "grok-grpc": Provider(f"{_HERE}._xai_grpc", "xai", ("XAI_API_KEY",), "https://api.x.ai", "XAI_BASE_URL", extra="grok"),
-    "compatible": Provider(f"{_HERE}._compatible", "compatible", ("CELLWRIGHT_MODEL_KEY",), key_needed=False),
-    "local": Provider(f"{_HERE}._local", extra="local", key_needed=False),
-    "sampling": Provider(f"{_HERE}.sampling", key_needed=False),
-}
-# fmt: on
+def every_provider() -> dict[str, Provider]:
+    """All providers by their names, ours first."""
+    return {plugin.entry.name: provider for plugin, provider in registry().every("providers")}
 
 
 # Keys and addresses of providers: from the environment of whoever asks, else from the keyring.
@@ -61,14 +64,16 @@ Set one of OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY, and
 or name a server that speaks OpenAI's format: --model http://localhost:8000/v1#model;
 or run a small model on this machine: --model local, which says what it needs"""
 
-ENVIRONMENT: tuple[str, ...] = tuple(
-    dict.fromkeys(
-        name
-        for provider in PROVIDERS.values()
-        for name in (*provider.key_variables, *filter(None, [provider.address_variable]))
+
+def key_variables() -> tuple[str, ...]:
+    """The variables that a MCP server passes on from whoever asks."""
+    return tuple(
+        dict.fromkeys(
+            name
+            for provider in every_provider().values()
+            for name in (*provider.key_variables, *filter(None, [provider.address_variable]))
+        )
     )
-)
-"""The variables that a MCP server passes on from whoever asks."""
 
 
 class Key:
@@ -105,15 +110,15 @@ class Keys:
             NoModel: there is none.
         """
         if provider not in self.found:
-            variables = " or ".join(PROVIDERS[provider].key_variables)
+            variables = " or ".join(every_provider()[provider].key_variables)
             raise NoModel(
                 f"There is no key for {provider}",
-                hint=f"Set {variables}, or run `keyring set {SERVICE} {PROVIDERS[provider].keyring_user}`",
+                hint=f"Set {variables}, or run `keyring set {SERVICE} {every_provider()[provider].keyring_user}`",
             )
         return self.found[provider].reveal()
 
     def address(self, provider: str) -> str:
-        return self.addresses.get(provider, PROVIDERS[provider].address)
+        return self.addresses.get(provider, every_provider()[provider].address)
 
     def secrets(self) -> tuple[str, ...]:
         """All keys, for whoever takes them out of what is written. The longest first: one may hold another."""
@@ -127,19 +132,19 @@ async def find_keys(
     """The keys that there are for these providers. Asks the keyring only for those that the environment lacks."""
     found: dict[str, Key] = {}
     addresses: dict[str, str] = {}
-    wanted = list(dict.fromkeys(name for name in providers if PROVIDERS[name].key_variables))
+    wanted = list(dict.fromkeys(name for name in providers if every_provider()[name].key_variables))
     for name in wanted:
-        provider = PROVIDERS[name]
+        provider = every_provider()[name]
         values = (environment.get(variable, "").strip() for variable in provider.key_variables)
         if value := next(filter(None, values), None):
             found[name] = Key(value)
         address = environment.get(provider.address_variable or "", "").strip()
         if address:
             addresses[name] = address
-    missing = {PROVIDERS[name].keyring_user for name in wanted if name not in found}
+    missing = {every_provider()[name].keyring_user for name in wanted if name not in found}
     kept = await _from_keyring(sorted(missing)) if missing else {}
     for name in wanted:
-        value = kept.get(PROVIDERS[name].keyring_user)
+        value = kept.get(every_provider()[name].keyring_user)
         if name not in found and value:
             found[name] = Key(value)
     return Keys(found, addresses, timeout_s)
@@ -159,9 +164,9 @@ def variable_of(provider: str) -> str:
     Raises:
         NoModel: it has none.
     """
-    known = PROVIDERS.get(provider)
+    known = every_provider().get(provider)
     if known is None or not known.key_variables:
-        wanted = ", ".join(name for name, one in PROVIDERS.items() if one.key_variables)
+        wanted = ", ".join(name for name, one in every_provider().items() if one.key_variables)
         raise NoModel(f"{provider!r} takes no key", hint=f"Choose from: {wanted}")
     return known.key_variables[0]
 
@@ -183,7 +188,7 @@ def _write_keyring(provider: str, value: str, kept: list[bool]) -> None:
     try:
         import keyring  # as below
 
-        user = PROVIDERS[provider].keyring_user
+        user = every_provider()[provider].keyring_user
         keyring.set_password(SERVICE, user, value)
         if keyring.get_password(SERVICE, user) == value:
             kept.append(True)

@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 import anyio
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from cellwright import formats
 from cellwright.engine import Session
@@ -36,11 +36,18 @@ _EXPORT_TOKENS = 10_000
 # As much as one call of package_install takes.
 _MOST_DEPENDENCIES = 50
 
-WritableFormat: TypeAlias = Literal[
-    "json", "markdown", "html", "pdf", "ipynb", "src.md", "myst", "percent", "script"
-]
+_READABLE = ["json", "markdown", "ipynb", "src.md", "myst", "percent"]
+_WRITABLE = ["json", "markdown", "html", "pdf", "ipynb", "src.md", "myst", "percent", "script"]
 
-ReadableFormat: TypeAlias = Literal["json", "markdown", "ipynb", "src.md", "myst", "percent"]
+
+def _one_of(names: list[str]) -> WithJsonSchema:
+    """What is published of a format: ours. Those of plugins are taken too, and a refusal lists all."""
+    return WithJsonSchema({"enum": names, "type": "string"})
+
+
+WritableFormat: TypeAlias = Annotated[str, Field(max_length=100), _one_of(_WRITABLE)]
+
+ReadableFormat: TypeAlias = Annotated[str, Field(max_length=100), _one_of(_READABLE)]
 
 
 class ReadNotebook(Arguments):

@@ -1,7 +1,7 @@
 """Fixers: functions from a failure to what could be done about it. They see no kernel and no file, and change nothing.
 
 Above is whoever runs a plan, who applies what is certain and shows it; below are only data. A fixer is any callable
-from a ``Failure`` to a ``Proposal`` or None: those here go by rule; one that asks a model, or an agent, is put into the
+from a ``Failure`` to a ``Proposal`` or None: ours (``_own_fixers``) and those of plugins go by rule; one that asks a model, or an agent, is put into the
 sequence that ``propose`` is given.
 """
 
@@ -10,119 +10,62 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import NoneType
 from typing import TypeAlias
 
 from cellwright.plans._failures import Failure, Proposal
-from cellwright.plans.fixers._attributes import (
-    fix_appended_frame,
-    fix_fill_method,
-    fix_misspelt_attribute,
-    fix_retired_attribute,
-)
-from cellwright.plans.fixers._bounds import fix_index
-from cellwright.plans.fixers._callables import (
-    fix_assigned_none,
-    fix_call_of_module,
-    fix_call_of_value,
-    fix_missing_call,
-    suggest_types,
-)
-from cellwright.plans.fixers._columns import fix_column, fix_key, fix_query
-from cellwright.plans.fixers._drift import (
-    fix_colormap,
-    fix_frequency,
-    fix_keyword,
-    fix_library_import,
-    fix_library_name,
-    fix_parameter_value,
-    fix_positions,
-    fix_style,
-)
-from cellwright.plans.fixers._imports import fix_missing_package, fix_misspelt_import, fix_moved_import
-from cellwright.plans.fixers._limits import suggest_check, suggest_less, suggest_zero
-from cellwright.plans.fixers._names import (
-    fix_foreign_name,
-    fix_missing_import,
-    fix_misspelt_name,
-    point_to_other_step,
-)
-from cellwright.plans.fixers._paths import fix_missing_directory, fix_missing_file
-from cellwright.plans.fixers._syntax import fix_syntax
-from cellwright.plans.fixers._tabular import fix_encoding, fix_header, fix_one_column, fix_separator
-from cellwright.plans.fixers._values import fix_date_format, fix_number, fix_truth, fix_unpacking
+from cellwright.plugins.registry import registry
 
-__all__ = ["FIXERS", "MAX_CANDIDATES", "Fixer", "candidates", "considered", "propose"]
+__all__ = [
+    "MAX_CANDIDATES",
+    "Failure",
+    "Fixer",
+    "Proposal",
+    "candidates",
+    "considered",
+    "every_fixer",
+    "propose",
+]
 
 MAX_CANDIDATES = 4
 """How many sources are tried for one failure: each of them runs the cell."""
+
+_ASKED_S = 5.0
+"""How long a plugin's fixer may think about one failure."""
 
 _log = logging.getLogger(__name__)
 
 Fixer: TypeAlias = Callable[[Failure], Proposal | None]
 """None: it has nothing to say about this failure."""
 
-FIXERS: tuple[Fixer, ...] = (
-    fix_syntax,
-    fix_foreign_name,
-    fix_missing_import,
-    point_to_other_step,
-    fix_misspelt_name,
-    fix_library_import,
-    fix_moved_import,
-    fix_misspelt_import,
-    fix_missing_package,
-    fix_style,
-    fix_missing_directory,
-    fix_missing_file,
-    fix_encoding,
-    fix_separator,
-    fix_one_column,
-    fix_column,
-    fix_key,
-    fix_query,
-    fix_header,
-    fix_assigned_none,
-    fix_library_name,
-    fix_retired_attribute,
-    fix_appended_frame,
-    fix_misspelt_attribute,
-    fix_colormap,
-    fix_frequency,
-    fix_parameter_value,
-    fix_fill_method,
-    fix_keyword,
-    fix_positions,
-    fix_call_of_module,
-    fix_call_of_value,
-    fix_missing_call,
-    suggest_types,
-    fix_index,
-    fix_number,
-    fix_date_format,
-    fix_truth,
-    fix_unpacking,
-    suggest_zero,
-    suggest_less,
-    suggest_check,
-)
-"""Those that go by rule, the surer ones first."""
+
+def every_fixer() -> tuple[Fixer, ...]:
+    """All that go by rule: ours, the surer ones first, then those of plugins."""
+    there = registry()
+    return tuple(
+        there.guarded(plugin, fixer, Proposal, NoneType, limit_s=_ASKED_S)
+        for plugin, made in there.every("fixers")
+        for fixer in (made if isinstance(made, tuple | list) else (made,))
+    )
 
 
-def propose(failure: Failure, fixers: Sequence[Fixer] = FIXERS) -> Proposal | None:
+def propose(failure: Failure, fixers: Sequence[Fixer] | None = None) -> Proposal | None:
     """The first proposal that can be applied; else the first that only suggests; None where nobody knows anything."""
     return considered(failure, fixers)[0]
 
 
-def candidates(failure: Failure, fixers: Sequence[Fixer] = FIXERS) -> list[Proposal]:
+def candidates(failure: Failure, fixers: Sequence[Fixer] | None = None) -> list[Proposal]:
     """Every source that is only suggested, each as a proposal of its own, the likelier first."""
     return considered(failure, fixers)[1]
 
 
-def considered(failure: Failure, fixers: Sequence[Fixer] = FIXERS) -> tuple[Proposal | None, list[Proposal]]:
+def considered(
+    failure: Failure, fixers: Sequence[Fixer] | None = None
+) -> tuple[Proposal | None, list[Proposal]]:
     """What ``propose`` and ``candidates`` find, with each fixer asked once; no candidates where one can be applied."""
     suggestion: Proposal | None = None
     found: dict[str, Proposal] = {}
-    for fixer in fixers:
+    for fixer in every_fixer() if fixers is None else fixers:
         proposal = _asked(fixer, failure)
         if proposal is None:
             continue

@@ -14,7 +14,7 @@ from keyring.backends.null import Keyring as NoKeyring
 
 from cellwright.agent.models import providers as keys_module
 from cellwright.agent.models.connect import connect_models
-from cellwright.agent.models.providers import ENVIRONMENT, Keys, find_keys, keep_key, no_model, variable_of
+from cellwright.agent.models.providers import Keys, find_keys, keep_key, key_variables, no_model, variable_of
 from cellwright.errors import NoModel
 from cellwright.settings import Settings
 from tests.support.agent.wires.servers import KEY, reply, serve
@@ -147,7 +147,7 @@ def test_every_variable_that_matters_is_listed() -> None:
         "GOOGLE_API_KEY",
         "XAI_BASE_URL",
         "CELLWRIGHT_MODEL_KEY",
-    } <= set(ENVIRONMENT)
+    } <= set(key_variables())
 
 
 async def test_missing_library_is_answered_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

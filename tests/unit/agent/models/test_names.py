@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.agent.models.connect import defaults, find_row, rows_with
-from cellwright.agent.models.providers import PROVIDERS
+from cellwright.agent.models.providers import every_provider
 from cellwright.agent.models.table import ROWS, Price
 from cellwright.errors import NoModel
 from cellwright.settings import Settings, load_settings
@@ -61,7 +61,7 @@ def test_little_is_assumed_of_a_model_that_is_not_in_the_table() -> None:
 
 
 def test_every_row_has_a_provider_and_each_provider_one_default() -> None:
-    assert {row.provider for row in ROWS} <= PROVIDERS.keys()
+    assert {row.provider for row in ROWS} <= every_provider().keys()
     names = [row.full_name for row in ROWS]
     assert len(set(names)) == len(names)
     assert [row.provider for row in defaults()] == [
