@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
+import anyio
 import pytest
 
+from cellwright.kernels import LibraryCaches
+from cellwright.settings.paths import cache_base
 from tests.conftest import Require
 from tests.waiting import scaled
 
@@ -26,8 +32,10 @@ RUN_TIMEOUT_S = scaled(300)
 def run_program(user: str, tier: str, options: dict[str, Any]) -> dict[str, Any]:
     """What it printed; ``user`` is ``me`` or ``nobody``, ``tier`` B, C or none."""
     command, environment, uid = _program(user, tier)
+    with _COPYING:
+        caches = _library_caches().name
     done = subprocess.run(
-        [*command, str(RUNNING), json.dumps({"tier": tier, "deno": "deno", **options})],
+        [*command, str(RUNNING), json.dumps({"tier": tier, "deno": "deno", "caches": caches, **options})],
         env=environment,
         user=uid,
         group=uid,
@@ -42,6 +50,24 @@ def run_program(user: str, tier: str, options: dict[str, Any]) -> dict[str, Any]
         pytest.fail(f"the table could not be run:\n{done.stderr[-4000:]}")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
+
+
+_COPYING = Lock()
+
+
+@functools.cache
+def _library_caches() -> tempfile.TemporaryDirectory[str]:
+    """What this machine has of libraries' caches, for every user to copy into a new home.
+
+    To make them there takes as long as most of what is tried.
+    """
+    kept = LibraryCaches(Path(cache_base(), "libraries"))
+    kept.shown()
+    copies = tempfile.TemporaryDirectory(prefix="cw-caches-")
+    Path(copies.name).chmod(0o755)
+    for cache in anyio.run(kept.make, Path(sys.executable), [sysconfig.get_path("purelib")]):
+        shutil.copytree(cache, Path(copies.name, cache.name))
+    return copies
 
 
 def run_as_nobody(arguments: list[str]) -> None:

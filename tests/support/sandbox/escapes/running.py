@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -42,6 +43,7 @@ async def main(options: dict[str, Any]) -> dict[str, Any]:
         # Without namespaces root's kernels run as a user who must be able to pass through.
         base.chmod(0o711)
         world.open()
+        shutil.copytree(options["caches"], base / "home/.cache/cellwright/libraries")
         world.facts["wait_s"] = 0.1 if options["tier"] == "none" else LIMIT_S
         os.environ |= {
             "HOME": str(base / "home"),
