@@ -51,7 +51,7 @@ async def check(
     return await house.kernels.check_types(CheckTypes(sources, place.cwd, place, None, tsconfig))
 
 
-async def test_a_real_check_finds_what_is_wrong_and_where_and_nothing_else_in_a_notebook(
+async def test_a_real_check_finds_what_is_wrong_or_cannot_be_read_and_where_and_nothing_else_in_a_notebook(
     house: House,
 ) -> None:
     as_people_write = cells(
@@ -75,6 +75,8 @@ async def test_a_real_check_finds_what_is_wrong_and_where_and_nothing_else_in_a_
     assert found[0].message == "Type 'number' is not assignable to type 'string'."
     assert len(list((house.root / "r").glob("c*"))) == 1, "the server that stays"
     assert not (house.root / "s" / "files").exists() or not list((house.root / "s" / "files").iterdir())
+    (found,) = await check(house, *cells("const a = 1", "const b = (1 +"))
+    assert (found.cell_id, found.code) == ("c2", "SyntaxError")
 
 
 LAX = {"compilerOptions": {"strict": False, "target": "es2022", "moduleResolution": "nodenext"}}
@@ -88,28 +90,14 @@ async def test_the_options_of_the_notebook_count(
     assert [one.code for one in found] == codes
 
 
-async def test_a_cell_that_cannot_be_read_is_told_as_that(house: House) -> None:
-    (found,) = await check(house, *cells("const a = 1", "const b = (1 +"))
-    assert (found.cell_id, found.code) == ("c2", "SyntaxError")
-
-
-@pytest.mark.parametrize("mode", ["overlay", pytest.param("direct", marks=pytest.mark.matrix)])
-async def test_imports_find_the_files_of_the_working_directory(
-    mode: Mode, house: House, tmp_path: Path
+@pytest.mark.matrix  # as in an overlay, whose server is the one that stays below
+async def test_imports_find_the_files_of_a_working_directory_in_direct_mode(
+    house: House, tmp_path: Path
 ) -> None:
-    project = tmp_path / "a project"
-    (project / "work").mkdir(parents=True)
-    (project / "work" / "helper.ts").write_text("export const one: number = 1")
-    place = Workspace(mode, str(project / "work"), str(project), str(house.root / "s"))
-    sources = cells("import { one } from './helper.ts'", "const two: string = one", "import './missing.ts'")
-    found = await check(house, *sources, place=place)
+    (tmp_path / "helper.ts").write_text("export const one: number = 1")
+    place = Workspace("direct", str(tmp_path), str(tmp_path), str(house.root / "s"))
+    found = await check(house, *IMPORTS, place=place)
     assert [(one.cell_id, one.code) for one in found] == [("c2", "TS2322"), ("c3", "TS2307")]
-    if mode == "overlay":
-        # What the session wrote comes before what was there.
-        layer = Path(place.written, "work")
-        layer.mkdir(parents=True)
-        (layer / "helper.ts").write_text("export const one: string = '1'")
-        assert await check(house, *sources[:2], place=place) == []
 
 
 @pytest.mark.parametrize("mode", ["direct", pytest.param("overlay", marks=pytest.mark.matrix)])
@@ -139,24 +127,33 @@ def servers() -> list[int]:
     return found
 
 
+IMPORTS = cells("import { one } from './helper.ts'", "const two: string = one", "import './missing.ts'")
+
+
 async def test_one_server_answers_a_notebooks_checks_until_it_dies_files_change_or_nobody_asks(
     house: House, tmp_path: Path
 ) -> None:
-    (tmp_path / "helper.ts").write_text("export const one: number = 1")
-    place = Workspace("direct", str(tmp_path), str(tmp_path), str(house.root / "s"))
-    sources = cells("import { one } from './helper.ts'", "const two: string = one")
-    assert [one.code for one in await check(house, *sources, place=place)] == ["TS2322"]
+    project = tmp_path / "a project"
+    (project / "work").mkdir(parents=True)
+    (project / "work" / "helper.ts").write_text("export const one: number = 1")
+    place = Workspace("overlay", str(project / "work"), str(project), str(house.root / "s"))
+    found = await check(house, *IMPORTS, place=place)
+    assert [(one.cell_id, one.code) for one in found] == [("c2", "TS2322"), ("c3", "TS2307")]
     (first,) = servers()
-    more = await check(house, *sources, *cells("const x: number = 'x'"), place=place)
-    assert ([one.code for one in more], servers()) == (["TS2322", "TS2322"], [first])
-    (tmp_path / "helper.ts").write_text("export const one: string = '1'; export const bad: number = ''")
-    (found,) = await check(house, *sources, place=place)
-    assert (found.file, found.cell_id, found.line) == (str(tmp_path / "helper.ts"), None, 1)
+    more = await check(house, *IMPORTS, *cells("const x: number = 'x'"), place=place)
+    assert ([one.code for one in more], servers()) == (["TS2322", "TS2307", "TS2322"], [first])
+    # What the session wrote comes before what was there; an error in a file of the project is told as that file's.
+    layer = Path(place.written, "work")
+    layer.mkdir(parents=True)
+    (layer / "helper.ts").write_text("export const one: string = '1'")
+    (project / "work" / "missing.ts").write_text("export const bad: number = ''")
+    (there,) = await check(house, *IMPORTS, place=place)
+    assert (there.file, there.cell_id, there.line) == (f"{place.cwd}/missing.ts", None, 1)
     await until(lambda: servers() and first not in servers())
     # One that nobody asks ends by itself; this is of the next.
     (await house.launchers.type_checker(house.options)).idle_s = 0.01
     os.kill(servers()[0], signal.SIGKILL)
-    assert len(await check(house, *sources, place=place)) == 1
+    assert len(await check(house, *IMPORTS, place=place)) == 1
     await until(lambda: not servers())
 
 

@@ -7,12 +7,6 @@ import pytest
 from cellwright.charts import Renderer
 
 
-@pytest.fixture
-async def renderer() -> AsyncIterator[Renderer]:
-    async with Renderer() as renderer:
-        yield renderer
-
-
 @pytest.fixture(scope="module")
 async def shared_renderer() -> AsyncIterator[Renderer]:
     """One for many charts that must not break it."""

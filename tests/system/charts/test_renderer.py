@@ -142,14 +142,25 @@ async def test_a_file_that_cannot_be_read_is_told_with_its_field(shared_renderer
         await shared_renderer.chart(output(), b"a,b\n1\n")
 
 
-async def test_one_process_draws_everything(renderer: Renderer) -> None:
-    assert renderer.pid is None
-    await renderer.draw(PLAIN)
-    first = renderer.pid
-    async with anyio.create_task_group() as tasks:
-        for _ in range(5):
-            tasks.start_soon(renderer.draw, PLAIN)
-    assert renderer.pid == first is not None
+async def test_one_process_draws_everything_but_for_too_many_who_wait_and_ends_with_its_renderer() -> None:
+    refused = []
+    async with Renderer(RendererLimits(waiting=2)) as renderer:
+
+        async def ask() -> None:
+            try:
+                await renderer.draw(PLAIN)
+            except DrawingFailed as error:
+                refused.append(error.message)
+
+        assert renderer.pid is None
+        await ask()
+        first = renderer.pid
+        async with anyio.create_task_group() as tasks:
+            for _ in range(6):
+                tasks.start_soon(ask)
+        assert renderer.pid == first is not None
+    assert refused == ["3 charts wait to be drawn already"] * 3
+    assert not psutil.pid_exists(first)
 
 
 async def test_a_process_that_was_killed_between_charts_is_started_again(shared_renderer: Renderer) -> None:
@@ -213,35 +224,11 @@ async def test_a_caller_who_goes_away_leaves_no_answer_for_the_next(shared_rende
     assert picture.type == "bar_chart"
 
 
-async def test_too_many_who_wait_are_refused() -> None:
-    refused = []
-    async with Renderer(RendererLimits(waiting=2)) as renderer:
-
-        async def ask() -> None:
-            try:
-                await renderer.draw(PLAIN)
-            except DrawingFailed as error:
-                refused.append(error.message)
-
-        async with anyio.create_task_group() as tasks:
-            for _ in range(6):
-                tasks.start_soon(ask)
-    assert refused == ["3 charts wait to be drawn already"] * 3
-
-
 async def test_a_process_that_nobody_needs_ends() -> None:
     async with Renderer(RendererLimits(idle_s=0.2)) as renderer:
         await renderer.draw(PLAIN)
         await until(lambda: renderer.pid is None)
         assert (await renderer.draw(PLAIN)).startswith(PNG)
-
-
-async def test_leaving_ends_the_process() -> None:
-    async with Renderer() as renderer:
-        await renderer.draw(PLAIN)
-        pid = renderer.pid
-    assert pid is not None
-    assert not psutil.pid_exists(pid)
 
 
 @pytest.mark.parametrize(

@@ -113,19 +113,21 @@ def test_what_came_after_a_process_died_is_run_with_the_second_look(tmp_path: Pa
     assert "tests: 1 passed, 1 failed, 0 skipped" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("source", "error"),
-    [
-        ("def test_it(): assert 1 + 1 == 3", "assert (1 + 1) == 3"),
-        ("import os\ndef test_it(): os._exit(7)", "the process ended in it, with 7"),
-        ("import no_such_module", "No module named 'no_such_module'"),
-    ],
-    ids=["it fails", "its process dies", "it cannot be imported"],
-)
-def test_what_fails_twice_fails_the_run_and_is_named(tmp_path: Path, source: str, error: str) -> None:
-    done = run_lanes(tmp_path, broken=source, sound="def test_it(): pass")
+def test_what_fails_twice_fails_the_run_and_is_named(tmp_path: Path) -> None:
+    done = run_lanes(
+        tmp_path,
+        wrong="def test_it(): assert 1 + 1 == 3",
+        doomed="import os\ndef test_it(): os._exit(7)",
+        broken="import no_such_module",
+        sound="def test_it(): pass",
+    )
     assert done.returncode == 1
-    failed = done.stdout.split("FAILED: 1\n")[1]
-    assert "tests/unit/broken/test_broken.py" in failed
-    assert error in failed
-    assert "tests: 1 passed, 1 failed, 0 skipped" in done.stdout
+    failed = done.stdout.split("FAILED: 3\n")[1].splitlines()
+    for name, error in (
+        ("wrong", "assert (1 + 1) == 3"),
+        ("doomed", "the process ended in it, with 7"),
+        ("broken", "No module named 'no_such_module'"),
+    ):
+        at = next(number for number, line in enumerate(failed) if f"/{name}/test_{name}.py" in line)
+        assert error in "".join(failed[at : at + 2])
+    assert "tests: 1 passed, 3 failed, 0 skipped" in done.stdout
