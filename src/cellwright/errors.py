@@ -46,7 +46,8 @@
     │   ├── PlanBusy             it is running
     │   └── PlanFileError        a plan file cannot be read; the message has the line
     ├── TemplateError            a template cannot be read, or not be given these parameters
-    │   └── UnknownTemplate
+    │   ├── UnknownTemplate
+    │   └── TemplateRefused      a gallery, or what it offers, is not what its index or signature says
     ├── ChartError               data cannot be drawn as asked
     │   ├── ChartRefused         the manifest or its data; every message names its field
     │   │   └── NoSuchData       no kernel has the value that is to be drawn
@@ -294,6 +295,10 @@ class TemplateError(CellwrightError):
 
 class UnknownTemplate(TemplateError):
     code = "unknown_template"
+
+
+class TemplateRefused(TemplateError):
+    code = "template_refused"
 
 
 class FetchError(CellwrightError):

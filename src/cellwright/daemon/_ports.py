@@ -301,6 +301,8 @@ def _made(
     asks: OwnIssuer | None,
 ) -> ASGIApp:
     from cellwright.templates import Catalogue  # only for who serves
+    from cellwright.templates.galleries import Galleries  # as above
+    from cellwright.tools import Fetcher  # as above
     from cellwright.web.auth import SignIn  # as above
     from cellwright.web.requests import Site  # as above
     from cellwright.web.site import application  # as above
@@ -309,4 +311,6 @@ def _made(
     identities = Identities(token, obtain_key(storage / "page.key"), Members(storage))
     sign_in = SignIn(identities, entry.codes, entry.attempts, engine.audit)
     templates = Catalogue.at(storage)
-    return application(Site(engine, planner, verifier, mcp_servers.delegate, sign_in, templates, asks))
+    galleries = Galleries(engine.settings.templates, storage, Fetcher(engine.settings).body)
+    site = Site(engine, planner, verifier, mcp_servers.delegate, sign_in, templates, galleries, asks)
+    return application(site)

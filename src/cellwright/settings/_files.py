@@ -59,6 +59,8 @@ ONLY_THE_USER_SAYS = frozenset(
         "slurm_extra",
         "slurm_python",
         "slurm_template",
+        # A stranger's gallery would be fetched, and shown as the user's choice.
+        "templates",
         "token_file",
         "trusted_plugins",
         "unsafe_no_sandbox",

@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from cellwright.settings.paths import default_storage
 
-__all__ = ["Action", "ApprovalRules", "JupyterServerSettings", "Rule", "Settings", "Size"]
+__all__ = ["Action", "ApprovalRules", "GallerySettings", "JupyterServerSettings", "Rule", "Settings", "Size"]
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
@@ -60,6 +60,28 @@ class RunSettings(BaseSettings):
     @classmethod
     def _bytes_of_runs(cls, value: Any) -> Any:
         return size_bytes(value)
+
+
+# Where templates of others are offered; what a source may be is said in ``templates.galleries``.
+
+
+class GallerySettings(BaseModel):
+    """A gallery of templates: its source as a text, or ``[[templates]]`` in a settings file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str = Field(min_length=1, max_length=2_000)
+    signers: Path | None = None
+    """A file of allowed signers, as git has them; the index must then be signed by one of those."""
+
+    @field_validator("signers")
+    @classmethod
+    def _at_home(cls, value: Path | None) -> Path | None:
+        return value.expanduser().absolute() if value is not None else None
+
+
+def _gallery(value: Any) -> Any:
+    return {"source": value} if isinstance(value, str) else value
 
 
 # The settings that are about models alone. Part of ``model``; what they mean is said in ``agent.models``.
@@ -381,6 +403,11 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SignInSettings, Slu
 
     run_mode: Literal["auto", "slurm", "local", "jupyter"] = "auto"
     """Where sessions run that name no host; ``auto`` is ``slurm`` where ``sbatch`` finds a configuration, else ``local``."""
+
+    templates: tuple[Annotated[GallerySettings, BeforeValidator(_gallery)], ...] = ()
+    """Galleries of templates (guide: galleries): a folder, ``git+https://…``, or an index's ``https://…/index.json``.
+
+    ``{source = "…", signers = "/path"}`` asks for an index signed by somebody in that file of allowed signers."""
 
     preload: tuple[str, ...] = ()
     """Modules that the fork server imports once for all Python kernels, for instance ``["numpy", "pandas"]``."""

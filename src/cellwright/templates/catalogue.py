@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import logging
 import os
 import stat
@@ -13,9 +14,11 @@ from typing import Self
 from cellwright.errors import TemplateError, UnknownTemplate
 from cellwright.templates.model import MANIFEST, MOST_BYTES, Template, belongs, read_template
 
-__all__ = ["OWN", "Catalogue", "files_of"]
+__all__ = ["ORIGIN", "OWN", "Catalogue", "files_of"]
 
 OWN = Path(__file__).parent / "own"
+ORIGIN = "origin.json"
+"""Beside a template that came from a gallery: which one, and the SHA-256 of its files."""
 
 _log = logging.getLogger(__name__)
 
@@ -72,11 +75,19 @@ class Catalogue:
             if folder.is_dir():
                 for inner in sorted(folder.iterdir()):
                     if (inner / MANIFEST).is_file():
-                        yield source, inner
+                        yield _origin(inner) or source, inner
 
 
 def _text_of(template: Template) -> str:
     return " ".join((template.name, template.title, template.description, *template.keywords)).lower()
+
+
+def _origin(folder: Path) -> str | None:
+    """The gallery that a template was added from."""
+    try:
+        return str(json.loads((folder / ORIGIN).read_bytes())["source"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

@@ -31,7 +31,18 @@ if TYPE_CHECKING:
     from cellwright.engine import Engine, Session
     from cellwright.plans import Planner
 
-__all__ = ["MANIFEST", "MOST_BYTES", "Opening", "Picture", "Template", "belongs", "fill", "read_template"]
+__all__ = [
+    "MANIFEST",
+    "MOST_BYTES",
+    "Opening",
+    "Picture",
+    "Template",
+    "belongs",
+    "fill",
+    "is_name",
+    "picture_type",
+    "read_template",
+]
 
 MANIFEST = "template.toml"
 MOST_BYTES = 2_000_000
@@ -45,6 +56,7 @@ _PICTURES = {
 }
 _PLANS = {"plan.md": "markdown", "plan.toml": "toml"}
 _PARAMETERS_STEP = "parameters"
+_filename = re.compile(r"[a-z]+(?:\.[A-Za-z0-9]+){1,3}")
 _name = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?")
 
 _Word: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
@@ -168,10 +180,15 @@ class Template:
         return about | {name: value for name, value in told.items() if value}
 
 
+def is_name(text: str) -> bool:
+    """Whether a template can be called so."""
+    return _name.fullmatch(text) is not None
+
+
 def belongs(filename: str) -> bool:
     """Whether a file of this name is part of a template; a folder may hold others, which nobody reads."""
     stem, _, suffix = filename.partition(".")
-    return (
+    return _filename.fullmatch(filename) is not None and (
         filename == MANIFEST
         or filename in _PLANS
         or (stem == "picture" and f".{suffix}" in _PICTURES)
@@ -185,7 +202,7 @@ def read_template(name: str, files: Mapping[str, bytes], *, source: str = "cellw
     Raises:
         TemplateError: something in it cannot be read; the message names the template and the file.
     """
-    if not _name.fullmatch(name):
+    if not is_name(name):
         raise TemplateError(
             f"{name[:80]!r} cannot be a template's name", hint="Use lower-case letters, digits and hyphens"
         )
@@ -265,7 +282,12 @@ def _parameters(language: str, body: Document | Outline) -> tuple[Parameter, ...
 
 def _picture(files: Mapping[str, bytes]) -> Picture | None:
     found = next((one for one in sorted(files) if one.startswith("picture.") and belongs(one)), None)
-    return Picture(_PICTURES[f".{found.partition('.')[2]}"], files[found]) if found else None
+    return Picture(picture_type(found), files[found]) if found else None
+
+
+def picture_type(filename: str) -> str:
+    """The MIME type of a picture of this name, one that belongs to a template."""
+    return _PICTURES[f".{filename.partition('.')[2]}"]
 
 
 def _filled(outline: Outline, language: str, values: Mapping[str, Any]) -> Outline:

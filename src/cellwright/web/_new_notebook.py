@@ -17,6 +17,8 @@ from cellwright.notebook.languages import notebook_language
 from cellwright.sandbox.policy import Mode
 from cellwright.settings.roots import fenced
 from cellwright.templates import Parameter, Template, fill
+from cellwright.templates.model import picture_type
+from cellwright.web._templates import render
 from cellwright.web._uploads import MOST_UPLOADED, upload_name
 from cellwright.web.requests import PageRequest, action, page
 
@@ -43,10 +45,44 @@ async def _form(request: PageRequest) -> Response:
         )
     return request.fragment(
         "new_notebook.html",
-        templates=await anyio.to_thread.run_sync(request.site.templates.templates),
+        templates=await _templates(request),
+        galleries=bool(request.site.galleries),
         hosts=hosts,
         default=request.engine.options.default_language,
     )
+
+
+async def _offered(request: PageRequest) -> Response:
+    """What the galleries have that was not added yet, and which could not be read."""
+    offers, problems = await request.site.galleries.offers()
+    here = {(one.source, one.name) for one in await _templates(request)}
+    there = [one for one in offers if (one.gallery, one.name) not in here]
+    return request.fragment("new_offers.html", offers=there, problems=problems)
+
+
+async def _offered_picture(request: PageRequest) -> Response:
+    """The picture of an offer that was listed, held against its index."""
+    asked = request.http.query_params
+    offer = request.site.galleries.seen(asked.get("name", ""), asked.get("gallery", ""))
+    if offer is None or offer.picture is None:
+        return Response(status_code=404)
+    content = await offer.content(offer.picture)
+    return Response(content, media_type=picture_type(offer.picture), headers=_STILL)
+
+
+async def _add(request: PageRequest) -> Response:
+    """Bring a gallery's template here. Nothing of it is run."""
+    form = await request.form()
+    name, gallery = form.get("name", ""), form.get("gallery", "")
+    added = await request.site.galleries.add(name, gallery=gallery)
+    request.engine.audit.note("templates", added=added.name, source=added.source)
+    listed = render("new_templates.html", templates=await _templates(request))
+    parts = {"template-list": listed, f"offer-{form.get('number', '')}": None}
+    return request.done(f"{added.title} can be begun with now", parts=parts)
+
+
+async def _templates(request: PageRequest) -> list[Template]:
+    return await anyio.to_thread.run_sync(request.site.templates.templates)
 
 
 async def _template(request: PageRequest, name: str) -> Template:
@@ -135,6 +171,9 @@ def _opened(request: PageRequest, session: Session) -> Response:
 ROUTES = [
     page("/notebooks/new", _form),
     page("/templates/{name}/picture", _picture),
+    page("/notebooks/offered", _offered, needs="run"),
+    page("/notebooks/offered/picture", _offered_picture, needs="run"),
+    action("/notebooks/offered/add", _add, needs="own"),
     action("/notebooks/new", _create),
     action("/notebooks/open", _open),
     action("/notebooks/bring", _bring, most_bytes=MOST_UPLOADED),

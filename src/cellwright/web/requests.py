@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cellwright.oauth.own_issuer import OwnIssuer
     from cellwright.plans import Planner
     from cellwright.templates import Catalogue
+    from cellwright.templates.galleries import Galleries
     from cellwright.verification import Verifier
     from cellwright.web.auth import SignIn
 
@@ -50,6 +51,7 @@ class Site:
     delegate: Delegate
     sign_in: SignIn
     templates: Catalogue
+    galleries: Galleries
     asks: OwnIssuer | None = None
     """Whose clients the user is asked about here, if clients sign in by an issuer of our own."""
 

@@ -151,7 +151,10 @@ def serving(root: Path, **variables: str) -> Iterator[Served]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One daemon for all tests that leave it usable: each makes a notebook of its own."""
     settings = {"CELLWRIGHT_MAX_SESSIONS": "200", "CELLWRIGHT_APPROVALS": '{"packages": "ask"}', **PRELOADED}
-    with serving(tmp_path_factory.mktemp("served"), **settings) as served:
+    root = tmp_path_factory.mktemp("served")
+    (root / "gallery").mkdir()
+    settings["CELLWRIGHT_TEMPLATES"] = json.dumps([str(root / "gallery")])
+    with serving(root, **settings) as served:
         yield served
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from cellwright.templates.catalogue import OWN
 from cellwright.web._sessions import Choice, SessionRow, chosen, counted
 from tests.browser.web.conftest import Looker, Served
 
@@ -156,6 +158,27 @@ def test_a_person_begins_with_a_template_and_brings_notebooks_and_data(
     looker.overlooked = "409"
     page.get_by_text("Files", exact=True).click()
     expect(page.locator("#panel-files-content")).to_contain_text("beside.csv")
+
+
+def test_an_owner_adds_a_template_of_a_gallery_and_begins_with_it(looker: Looker, served: Served) -> None:
+    offered = served.place.root / "gallery" / "greeting"
+    offered.mkdir()
+    (offered / "template.toml").write_text('title = "Greeting"\ndescription = "Says hello."\n')
+    (offered / "notebook.md").write_text("```python\nprint('hello')\n```\n")
+    shutil.copy(OWN / "api-client" / "picture.svg", offered)
+    page = looker.go("/")
+    page.locator("summary", has_text="New notebook").click()
+    page.get_by_label("A notebook of the project").scroll_into_view_if_needed()
+    expect(page.locator("#offer-1 img")).to_have_js_property("naturalWidth", 320)
+    page.get_by_role("button", name="Add Greeting").click()
+    looker.hears("Greeting can be begun with now")
+    expect(page.locator("#offer-1")).to_have_count(0)
+    page.get_by_role("link", name="Greeting").click()
+    expect(page.locator(".about-template")).to_contain_text(str(offered.parent))
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator("article.cell.code")).to_contain_text("hello")
+    shutil.rmtree(offered)
+    assert served.place.run("templates", "remove", "greeting").returncode == 0
 
 
 def sessions_of(served: Served) -> list[str]:

@@ -163,6 +163,26 @@ class Fetcher:
                 return await self._as_file(fetched, response, target)
             return await self._as_text(fetched, response, target, read_as, save_beyond)
 
+    async def body(self, url: str, *, most_bytes: int) -> bytes:
+        """What is at a URL that the operator named in the settings, for Cellwright itself and not for an agent.
+
+        Having named it allows its host, and no other unless ``network_allow`` does; ``network_deny`` counts.
+
+        Raises:
+            FetchRefused, FetchFailed: as in ``fetch``.
+        """
+        settings = self._settings
+        allowed = (str(parse_url(url).destination), *settings.network_allow)
+        limits = EgressLimits(max_download_bytes=most_bytes, idle_timeout_s=settings.network_idle_s)
+        rules = Opening("allow", allowed, settings.network_deny, limits).rules()
+        client = WebClient(
+            rules, limits, resolve=self._resolve, tls=self._tls, told=partial(self._told, None)
+        )
+        async with self._capacity:
+            until = anyio.current_time() + settings.fetch_timeout_s
+            requests = PageRequests(client, self._pace, self._cache, settings.fetch_user_agent)
+            return (await requests.get(url, accept=_ACCEPT["file"], until=until)).answer.body
+
     async def _as_file(self, fetched: Fetched, response: PageResponse, target: _Destination) -> Fetched:
         name = file_name(response.url, response.answer.headers)
         saved = await target.put(name, response.answer.body)
