@@ -9,14 +9,15 @@ import json
 from typing import Annotated, Any
 
 import anyio
-import typer
 
+from cellwright.cli._arguments import Argument, BadArgument, Exit, Option
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._terminal import (
     TURN_S,
     AsJson,
     ExitCode,
     ProgressLine,
+    echo,
     in_commands,
     note,
     show_data,
@@ -43,13 +44,11 @@ _AT_ONCE_S = 0.001
 
 NameOption = Annotated[
     str | None,
-    typer.Option(
-        "--name", help="What to call it; another one is asked for under each name. [default: default]"
-    ),
+    Option("--name", help="What to call it; another one is asked for under each name. [default: default]"),
 ]
 HostArgument = Annotated[
     str | None,
-    typer.Argument(metavar="NAME", help="An allocation's name or job, or a host.", show_default=False),
+    Argument(metavar="NAME", help="An allocation's name or job, or a host.", show_default=False),
 ]
 
 
@@ -57,19 +56,19 @@ def start(
     *,
     name: NameOption = None,
     debug: Annotated[
-        bool, typer.Option("--debug", help="A short one to try things out, and say where its log is.")
+        bool, Option("--debug", help="A short one to try things out, and say where its log is.")
     ] = False,
-    partition: Annotated[str | None, typer.Option(help="[default: slurm_partition]")] = None,
-    gres: Annotated[str | None, typer.Option(help="Such as gpu:1.")] = None,
-    cpus: Annotated[int | None, typer.Option(help="Processors.")] = None,
-    mem: Annotated[str | None, typer.Option(help="Such as 32G; MB without a unit.")] = None,
-    time: Annotated[str | None, typer.Option(help="The time limit, such as 4:00:00.")] = None,
-    account: Annotated[str | None, typer.Option(help="Who is charged.")] = None,
-    qos: Annotated[str | None, typer.Option(help="The quality of service.")] = None,
-    constraint: Annotated[str | None, typer.Option(help="Features of the node.")] = None,
-    module: Annotated[list[str] | None, typer.Option(help="Load this module first; may be repeated.")] = None,
-    nodes: Annotated[int | None, typer.Option(help="Always 1: start more allocations instead.")] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Return when it is ready.")] = False,
+    partition: Annotated[str | None, Option(help="[default: slurm_partition]")] = None,
+    gres: Annotated[str | None, Option(help="Such as gpu:1.")] = None,
+    cpus: Annotated[int | None, Option(help="Processors.")] = None,
+    mem: Annotated[str | None, Option(help="Such as 32G; MB without a unit.")] = None,
+    time: Annotated[str | None, Option(help="The time limit, such as 4:00:00.")] = None,
+    account: Annotated[str | None, Option(help="Who is charged.")] = None,
+    qos: Annotated[str | None, Option(help="The quality of service.")] = None,
+    constraint: Annotated[str | None, Option(help="Features of the node.")] = None,
+    module: Annotated[list[str] | None, Option(help="Load this module first; may be repeated.")] = None,
+    nodes: Annotated[int | None, Option(help="Always 1: start more allocations instead.")] = None,
+    wait: Annotated[bool, Option("--wait", help="Return when it is ready.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Ask SLURM for an allocation, or have this machine's host up. Exits 1 if refused, or if it ends before it is ready."""
@@ -100,12 +99,12 @@ def start(
 
 def stop(
     name: HostArgument = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every allocation.")] = False,
+    everything: Annotated[bool, Option("--all", help="Every allocation.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """End an allocation and its kernels; sessions stay and can be resumed elsewhere."""
     if everything and name is not None:
-        raise typer.BadParameter("name one, or say --all", param_hint="NAME")
+        raise BadArgument("name one, or say --all", argument="NAME")
 
     async def run(caller: Caller) -> list[dict[str, Any]]:
         listed = await caller.data("host_list")
@@ -153,7 +152,7 @@ def wait(name: HostArgument = None, as_json: AsJson = False) -> None:
 
 
 def host_status(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An allocation's name or job, or a host.")],
+    name: Annotated[str, Argument(metavar="NAME", help="An allocation's name or job, or a host.")],
     as_json: AsJson = False,
 ) -> None:
     """Show one host, also an allocation that ended."""
@@ -198,7 +197,7 @@ def show_hosts(found: list[dict[str, Any]]) -> None:
     """A line for each host."""
     headers = ("HOST", "STATE", "KERNELS", "LOAD", "MEMORY", "TIER", "JOB", "DETAIL")
     if text := table(headers, map(_row, found)):
-        typer.echo(text)
+        echo(text)
     for one in found:
         if "next" in one:
             note(f"{one['host']}: {in_commands(one['next'])}")
@@ -262,11 +261,11 @@ def _is_ready(found: dict[str, Any]) -> bool:
 def _conclude(found: dict[str, Any], *, as_json: bool, must_be_ready: bool) -> None:
     failed = found["state"] == "ended" and must_be_ready
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        echo(json.dumps(found, ensure_ascii=False))
     elif not failed:
-        typer.echo(found["host"])
+        echo(found["host"])
     told = found.get("detail", found["state"])
-    typer.echo(f"error: {found['host']} {told}" if failed else f"{found['host']}: {told}", err=True)
+    echo(f"error: {found['host']} {told}" if failed else f"{found['host']}: {told}", err=True)
     if "next" in found:
-        typer.echo(f"hint: {in_commands(found['next'])}", err=True)
-    raise typer.Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)
+        echo(f"hint: {in_commands(found['next'])}", err=True)
+    raise Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)

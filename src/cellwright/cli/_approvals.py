@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-import typer
-
+from cellwright.cli._arguments import Argument, Option
 from cellwright.cli._daemon_line import open_daemon
 from cellwright.cli._terminal import AsJson, ExitCode, fail, note, show_data, table
 from cellwright.daemon.connect import ask
@@ -33,10 +32,10 @@ def list_approvals(as_json: AsJson = False) -> None:
 
 def forget(
     action: Annotated[
-        str | None, typer.Argument(metavar="ACTION", help="Such as `packages`. [default: all]")
+        str | None, Argument(metavar="ACTION", help="Such as `packages`. [default: all]")
     ] = None,
     of: Annotated[
-        str | None, typer.Option("--of", help="Of this session or project only, by its id or path.")
+        str | None, Option("--of", help="Of this session or project only, by its id or path.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -8,16 +8,15 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
-import typer
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from cellwright.cli._arguments import Argument, BadArgument, Exit, Option
 from cellwright.cli._mcp_client import Caller, ClientContext, call_daemon
 from cellwright.cli._terminal import (
     TURN_S,
@@ -25,6 +24,8 @@ from cellwright.cli._terminal import (
     ExitCode,
     LiveWindow,
     counted,
+    echo,
+    from_here,
     in_commands,
     note,
     printable,
@@ -48,7 +49,6 @@ __all__ = [
     "ServerOption",
     "ask",
     "exit_code",
-    "from_here",
     "given_with",
     "put",
     "say_failure",
@@ -57,16 +57,16 @@ __all__ = [
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="What is to be found out; `-` reads it from stdin.")],
+    question: Annotated[str, Argument(help="What is to be found out; `-` reads it from stdin.")],
     data: DataOption = None,
     pattern: PatternOption = None,
     model: ModelOption = None,
     budget: BudgetOption = None,
     session: Annotated[
-        str | None, typer.Option("--session", help="Work in this session's notebook. [default: a new one]")
+        str | None, Option("--session", help="Work in this session's notebook. [default: a new one]")
     ] = None,
     conversation: Annotated[
-        str | None, typer.Option("--conversation", help="Go on with this conversation.")
+        str | None, Option("--conversation", help="Go on with this conversation.")
     ] = None,
     server: ServerOption = None,
     no_verify: NoVerify = False,
@@ -76,17 +76,17 @@ def ask(
     # What is no UTF-8 on the command line cannot be sent.
     text = (sys.stdin.read() if question == "-" else question).encode("utf-8", "replace").decode()
     if not text.strip():
-        raise typer.BadParameter("there is no question", param_hint="QUESTION")
+        raise BadArgument("there is no question", argument="QUESTION")
     given = given_with(data, server)
     params = AskParams(given.files, pattern, tuple(model or ()), budget, session, conversation, not no_verify)
     found = put(params, text, given, shown=not as_json)
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        echo(json.dumps(found, ensure_ascii=False))
     elif found["status"] == "failed":
         say_failure(found)
     else:
         show_outcome(found)
-    raise typer.Exit(exit_code(found))
+    raise Exit(exit_code(found))
 
 
 def put(params: AskParams, question: str, given: ClientContext, *, shown: bool) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def put(params: AskParams, question: str, given: ClientContext, *, shown: bool) 
 
     try:
         return call_daemon(run, replace(given, models=params.names))
-    except typer.Exit as end:
-        if end.exit_code == ExitCode.INTERRUPTED:
+    except Exit as end:
+        if end.code == ExitCode.INTERRUPTED:
             way = (
                 f"; `cellwright ask --conversation {view.conversation} QUESTION` goes on"
                 if view.conversation
@@ -117,7 +117,7 @@ def put(params: AskParams, question: str, given: ClientContext, *, shown: bool) 
 def show_outcome(found: dict[str, Any]) -> None:
     """The answer on stdout; what proves it and what it took on stderr."""
     if found["answer"].strip():
-        typer.echo(printable(found["answer"]))
+        echo(printable(found["answer"]))
     if found["untraced"]:
         note(f"warning: no output has these numbers of the answer: {printable(', '.join(found['untraced']))}")
     if found["report"]:
@@ -138,11 +138,6 @@ def show_outcome(found: dict[str, Any]) -> None:
     note(f"run: {found['run_id']}, conversation: {found['conversation']}{session}")
 
 
-def from_here(path: str) -> str:
-    """A path as it is typed in this directory."""
-    return os.path.relpath(path) if Path(path).is_relative_to(Path.cwd()) else path
-
-
 _VERDICTS = {True: " (verified)", False: " (not verified)", None: ""}
 
 
@@ -152,17 +147,17 @@ _SETUP = frozenset({"no_model", "no_agent"})
 
 DataOption = Annotated[
     list[str] | None,
-    typer.Option("--data", metavar="FILE", help="A file that the question is about; may be repeated."),
+    Option("--data", metavar="FILE", help="A file that the question is about; may be repeated."),
 ]
 
 PatternOption = Annotated[
     str | None,
-    typer.Option("--pattern", help="How it goes about it, such as react or reflect. [default: chosen]"),
+    Option("--pattern", help="How it goes about it, such as react or reflect. [default: chosen]"),
 ]
 
 ModelOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--model",
         help="Which model; repeated: those that step in. [default: what there is a key for]",
         show_default=False,
@@ -171,21 +166,19 @@ ModelOption = Annotated[
 
 BudgetOption = Annotated[
     str | None,
-    typer.Option("--budget", help="The most it may take, such as '50k tokens, 0.50 usd, 120 s, 20 steps'."),
+    Option("--budget", help="The most it may take, such as '50k tokens, 0.50 usd, 120 s, 20 steps'."),
 ]
 
 ServerOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--server",
         metavar="NAME=COMMAND|URL",
         help="An MCP server whose tools it may use; may be repeated.",
     ),
 ]
 
-NoVerify = Annotated[
-    bool, typer.Option("--no-verify", help="Do not run the notebook from the top at the end.")
-]
+NoVerify = Annotated[bool, Option("--no-verify", help="Do not run the notebook from the top at the end.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +218,17 @@ def given_with(data: list[str] | None, servers: list[str] | None) -> ClientConte
     for named in data or ():
         path = os.path.realpath(os.path.expanduser(named))
         if os.path.isdir(path):
-            raise typer.BadParameter(
-                f"{named} is a directory: name the files in it, each with --data", param_hint="--data"
+            raise BadArgument(
+                f"{named} is a directory: name the files in it, each with --data", argument="--data"
             )
         if not os.path.isfile(path):
-            raise typer.BadParameter(f"there is no file {named}", param_hint="--data")
+            raise BadArgument(f"there is no file {named}", argument="--data")
         files.append(path)
     pairs = []
     for pair in servers or ():
         name, equals, target = (part.strip() for part in pair.partition("="))
         if not equals or not name or not target:
-            raise typer.BadParameter(f"{pair!r} is not NAME=COMMAND or NAME=URL", param_hint="--server")
+            raise BadArgument(f"{pair!r} is not NAME=COMMAND or NAME=URL", argument="--server")
         pairs.append((name, target))
     return ClientContext(tuple(files), tuple(pairs))
 

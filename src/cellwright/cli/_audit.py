@@ -11,9 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from cellwright.audit import check, is_line, read_lines
+from cellwright.cli._arguments import Argument, BadArgument, Exit, Option
 from cellwright.cli._daemon_line import daemon_paths
 from cellwright.cli._terminal import AsJson, ExitCode, fail, note, show_data
 from cellwright.errors import CellwrightError
@@ -22,10 +21,10 @@ __all__ = ["export", "show", "verify"]
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
-SessionOption = Annotated[str | None, typer.Option("--session", help="Only of this session, by its id.")]
-KindOption = Annotated[list[str] | None, typer.Option("--kind", help="Only of this kind; may be repeated.")]
+SessionOption = Annotated[str | None, Option("--session", help="Only of this session, by its id.")]
+KindOption = Annotated[list[str] | None, Option("--kind", help="Only of this kind; may be repeated.")]
 SinceOption = Annotated[
-    str | None, typer.Option("--since", help="Only since then: `2h`, `7d`, or a date such as `2026-05-31`.")
+    str | None, Option("--since", help="Only since then: `2h`, `7d`, or a date such as `2026-05-31`.")
 ]
 
 
@@ -37,7 +36,7 @@ def show(
     session: SessionOption = None,
     kind: KindOption = None,
     since: SinceOption = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")] = 100,
+    limit: Annotated[int, Option("--limit", min=1, help="At most so many, the newest.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """Show the newest lines, oldest first."""
@@ -49,7 +48,7 @@ def export(
     session: SessionOption = None,
     kind: KindOption = None,
     since: SinceOption = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="A file. [default: stdout]")] = None,
+    output: Annotated[Path | None, Option("-o", "--output", help="A file. [default: stdout]")] = None,
 ) -> None:
     """Write the lines as they are, one JSON value each. Without a filter the file can be verified like the log itself."""
     data = b"".join(raw for raw, _ in _chosen(session, kind, since))
@@ -63,22 +62,29 @@ def export(
 def verify(
     file: Annotated[
         Path | None,
-        typer.Argument(exists=True, dir_okay=False, help="An exported log. [default: the log itself]"),
+        Argument(help="An exported log. [default: the log itself]"),
     ] = None,
     known: Annotated[
-        str | None, typer.Option("--known", help="A hash that was noted earlier, and must be in it still.")
+        str | None, Option("--known", help="A hash that was noted earlier, and must be in it still.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Follow the chain of hashes, and say which line breaks it first."""
-    lines = file.read_bytes().splitlines(keepends=True) if file is not None else read_lines(_storage())
+    lines = _lines_of(file) if file is not None else read_lines(_storage())
     found = check(lines, known=known)
     data = {"lines": found.lines, "first": found.first_seq, "hash": found.last_hash, "problem": found.problem}
     last = f", the last with the hash {found.last_hash}" if found.last_hash else ""
     text = f"broken: {found.problem}" if found.problem else f"whole: {found.lines} lines{last}"
     show_data(data, text, as_json=as_json)
     if found.problem is not None:
-        raise typer.Exit(ExitCode.RUN_FAILED)
+        raise Exit(ExitCode.RUN_FAILED)
+
+
+def _lines_of(file: Path) -> list[bytes]:
+    try:
+        return file.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise BadArgument(f"{file} cannot be read: {error.strerror}", argument="FILE") from None
 
 
 def _chosen(

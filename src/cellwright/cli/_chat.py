@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
-import typer
-
+from cellwright.cli._arguments import Exit, Option
 from cellwright.cli._ask import (
     AskParams,
     BudgetOption,
@@ -18,14 +17,13 @@ from cellwright.cli._ask import (
     PatternOption,
     ServerOption,
     exit_code,
-    from_here,
     given_with,
     put,
     say_failure,
     show_outcome,
 )
 from cellwright.cli._mcp_client import ClientContext
-from cellwright.cli._terminal import ExitCode, counted, note, spent
+from cellwright.cli._terminal import ExitCode, counted, echo, from_here, note, spent
 
 __all__ = ["chat"]
 
@@ -41,9 +39,9 @@ anything else is a question"""
 
 def chat(  # each is an option of the command
     conversation: Annotated[
-        str | None, typer.Option("--conversation", help="Go on with this conversation. [default: a new one]")
+        str | None, Option("--conversation", help="Go on with this conversation. [default: a new one]")
     ] = None,
-    session: Annotated[str | None, typer.Option("--session", help="Work in this session's notebook.")] = None,
+    session: Annotated[str | None, Option("--session", help="Work in this session's notebook.")] = None,
     data: DataOption = None,
     pattern: PatternOption = None,
     model: ModelOption = None,
@@ -64,7 +62,7 @@ def chat(  # each is an option of the command
             break
     if talk.params.conversation:
         note(f"`cellwright chat --conversation {talk.params.conversation}` goes on with this")
-    raise typer.Exit(talk.code)
+    raise Exit(talk.code)
 
 
 def _read_line() -> str | None:
@@ -74,7 +72,7 @@ def _read_line() -> str | None:
     try:
         return input(_PROMPT)
     except (EOFError, KeyboardInterrupt):
-        typer.echo(err=True)
+        echo(err=True)
         return None
 
 
@@ -112,9 +110,9 @@ class _Chat:
     def _ask(self, question: str) -> bool:
         try:
             found = put(self.params, question, self.given, shown=True)
-        except typer.Exit as end:
+        except Exit as end:
             # A question that was stopped, or refused, is not the end of the chat.
-            self.code = ExitCode(end.exit_code)
+            self.code = ExitCode(end.code)
             return self.code is not ExitCode.ENGINE_FAILED
         self.code = exit_code(found)
         if found["status"] == "failed":

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, NoReturn
 
-import typer
-
+from cellwright.cli._arguments import Argument, BadArgument, Option
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._session_names import NotebookArgument, session_of
-from cellwright.cli._terminal import AsJson, show_data, table
+from cellwright.cli._terminal import AsJson, echo, show_data, table
 
 __all__ = ["adopt", "branch", "checkpoint", "rollback"]
 
@@ -18,11 +17,9 @@ _MOST_BRANCHES = 64
 
 def checkpoint(
     session: NotebookArgument,
-    name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
-    listing: Annotated[bool, typer.Option("--list", help="List those that are kept; take none.")] = False,
-    drop: Annotated[
-        str | None, typer.Option(metavar="CHECKPOINT", help="Let this one go; take none.")
-    ] = None,
+    name: Annotated[str | None, Option(help="What to call it.")] = None,
+    listing: Annotated[bool, Option("--list", help="List those that are kept; take none.")] = False,
+    drop: Annotated[str | None, Option(metavar="CHECKPOINT", help="Let this one go; take none.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Keep a session's state and files as they are now, and print the checkpoint's id. Exits 1 where that is refused."""
@@ -54,11 +51,9 @@ def _row(kept: dict[str, Any]) -> tuple[object, ...]:
 def rollback(
     session: NotebookArgument,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="CHECKPOINT", help="Its id or name. [default: the newest]")
+        str | None, Option("--to", metavar="CHECKPOINT", help="Its id or name. [default: the newest]")
     ] = None,
-    cell: Annotated[
-        str | None, typer.Option("--cell", metavar="CELL", help="Or: to before this cell ran.")
-    ] = None,
+    cell: Annotated[str | None, Option("--cell", metavar="CELL", help="Or: to before this cell ran.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Go back to a checkpoint: state and files are as they were then. Prints what was undone."""
@@ -94,14 +89,10 @@ def branch(
     session: NotebookArgument,
     source: Annotated[
         str | None,
-        typer.Option(
-            "--from", metavar="CHECKPOINT", help="Begin at this one. [default: at the state of now]"
-        ),
+        Option("--from", metavar="CHECKPOINT", help="Begin at this one. [default: at the state of now]"),
     ] = None,
-    count: Annotated[
-        int | None, typer.Option(min=1, max=_MOST_BRANCHES, help="How many. [default: 1]")
-    ] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Show how branches differ; make none.")] = False,
+    count: Annotated[int | None, Option(min=1, max=_MOST_BRANCHES, help="How many. [default: 1]")] = None,
+    compare: Annotated[bool, Option("--compare", help="Show how branches differ; make none.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make second sessions from a session's state, each with its own files and kernel, and print their ids."""
@@ -142,7 +133,7 @@ def _differences(found: dict[str, Any]) -> list[str]:
 def adopt(
     branch: Annotated[
         str,
-        typer.Argument(metavar="BRANCH", help="The branch: its session's id, its notebook's name or file."),
+        Argument(metavar="BRANCH", help="The branch: its session's id, its notebook's name or file."),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -161,8 +152,8 @@ def _ask(tool: str, session: str, **arguments: Any) -> dict[str, Any]:
 
 
 def _misused(problem: str, option: str) -> NoReturn:
-    raise typer.BadParameter(problem, param_hint=option)
+    raise BadArgument(problem, argument=option)
 
 
 def _note(text: str) -> None:
-    typer.echo(text, err=True)
+    echo(text, err=True)

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
+from cellwright.cli._arguments import Argument
 from cellwright.cli._catalogue import COMMANDS, NOUNS, names_below
 from cellwright.cli._help import recorded, summary
+from cellwright.cli._terminal import echo
 
 __all__ = ["completion"]
 
@@ -30,11 +30,11 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="The shell.")]) -> None:
+def completion(shell: Annotated[Shell, Argument(metavar="SHELL", help="The shell.")]) -> None:
     """Print a script that completes commands, options and files in a shell."""
     scripts = {Shell.BASH: _bash, Shell.ZSH: _zsh, Shell.FISH: _fish}
-    typer.echo("\n".join(scripts[shell]()))
-    typer.echo(f"# to install it: {_INSTALL[shell.value]}", err=True)
+    echo("\n".join(scripts[shell]()))
+    echo(f"# to install it: {_INSTALL[shell.value]}", err=True)
 
 
 def _first_words() -> list[str]:

@@ -7,11 +7,10 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from cellwright.cli._arguments import Exit, Option
 from cellwright.cli._daemon_line import daemon_paths, open_daemon
 from cellwright.cli._flags import SetOption, UnsafeOption, apply_settings
-from cellwright.cli._terminal import AsJson, ExitCode, fail
+from cellwright.cli._terminal import AsJson, ExitCode, echo, fail
 from cellwright.daemon.connect import ask, connect, stop
 from cellwright.daemon.logs import read_log
 from cellwright.errors import CellwrightError
@@ -50,8 +49,8 @@ def start(
 
 
 def stop_daemon(
-    kernels: Annotated[bool, typer.Option("--kernels", help="Also end every kernel.")] = False,
-    if_idle: Annotated[bool, typer.Option("--if-idle", help="Only if nobody would notice.")] = False,
+    kernels: Annotated[bool, Option("--kernels", help="Also end every kernel.")] = False,
+    if_idle: Annotated[bool, Option("--if-idle", help="Only if nobody would notice.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Stop the daemon. Kernels go on for a while, and the next daemon finds them."""
@@ -69,7 +68,7 @@ def stop_daemon(
     text = _ended(answer, kernels=kernels) if stopped else f"not stopped: {answer.get('busy')}"
     told = {name: answer.get(name) for name in ("busy", "pid", "sessions", "running")}
     _show({"stopped": stopped, **told, "kernels_ended": stopped and kernels}, text, as_json=as_json)
-    raise typer.Exit(ExitCode.OK if stopped else ExitCode.RUN_FAILED)
+    raise Exit(ExitCode.OK if stopped else ExitCode.RUN_FAILED)
 
 
 def _ended(answer: dict[str, Any], *, kernels: bool) -> str:
@@ -118,7 +117,7 @@ def status(as_json: AsJson = False) -> None:
     connection = connect(daemon_paths())
     if connection is None:
         _show({"state": "stopped", "storage": daemon_paths().storage}, "not running", as_json=as_json)
-        raise typer.Exit(ExitCode.RUN_FAILED)
+        raise Exit(ExitCode.RUN_FAILED)
     try:
         with connection:
             found = ask(connection, "status")
@@ -128,7 +127,7 @@ def status(as_json: AsJson = False) -> None:
 
 
 def logs(
-    lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="At most so many, the newest.")] = 100,
+    lines: Annotated[int, Option("-n", "--lines", min=1, help="At most so many, the newest.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """Print the daemon's log."""
@@ -174,4 +173,4 @@ def _described(found: dict[str, Any]) -> str:
 
 
 def _show(data: dict[str, Any], text: str, *, as_json: bool) -> None:
-    typer.echo(json.dumps(data, ensure_ascii=False) if as_json else text)
+    echo(json.dumps(data, ensure_ascii=False) if as_json else text)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import anyio
-import typer
 
-from cellwright.cli._terminal import ExitCode, fail
+from cellwright.cli._arguments import Exit, Option
+from cellwright.cli._terminal import ExitCode, echo, fail
 from cellwright.errors import CellwrightError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class MissingPackages(CellwrightError):
 
 def demo(
     agent: Annotated[
-        bool, typer.Option("--agent", help="Show the data agent answer a question; its model is a script.")
+        bool, Option("--agent", help="Show the data agent answer a question; its model is a script.")
     ] = False,
 ) -> None:
     """Show what Cellwright does, in a minute, in a folder below notebooks/. Needs no key."""
@@ -53,7 +53,7 @@ def demo(
     except CellwrightError as error:
         fail(error)
     _show_page(notebook)
-    raise typer.Exit(ExitCode.OK if verified else ExitCode.RUN_FAILED)
+    raise Exit(ExitCode.OK if verified else ExitCode.RUN_FAILED)
 
 
 def _require(extra: str, modules: Sequence[str]) -> None:
@@ -136,11 +136,11 @@ async def _follow(run: PlanRun) -> None:
 
 def _show_attempt(todo: Todo, attempt: Attempt) -> None:
     if attempt.fixer is not None:
-        typer.echo(f"    repaired: {attempt.reason}")
+        echo(f"    repaired: {attempt.reason}")
         for line in (attempt.diff or "").splitlines():
-            typer.echo(f"      {line}")
+            echo(f"      {line}")
     if attempt.error_type is not None:
-        typer.echo(f"\n{todo.description}: {attempt.error_type}: {attempt.error}")
+        echo(f"\n{todo.description}: {attempt.error_type}: {attempt.error}")
 
 
 def _show_outputs(session: Session, run: PlanRun) -> None:
@@ -151,25 +151,25 @@ def _show_outputs(session: Session, run: PlanRun) -> None:
 
 
 def _show(execution: Execution) -> None:
-    typer.echo()
+    echo()
     for line in execution.record.source.splitlines():
-        typer.echo(f"  > {line}")
+        echo(f"  > {line}")
     for output in execution.outputs:
         if "image/png" in output.get("data", {}):
-            typer.echo("    [a picture]")
+            echo("    [a picture]")
     for line in execution.text.splitlines():
-        typer.echo(f"    {line}")
+        echo(f"    {line}")
 
 
 def _show_verification(verification: Verification) -> None:
     for checked in verification.checked:
-        typer.echo(f"  {'same' if checked.same else 'different'}  {checked.cell.id}")
+        echo(f"  {'same' if checked.same else 'different'}  {checked.cell.id}")
     for finding in verification.findings:
-        typer.echo(f"  {finding.message}")
+        echo(f"  {finding.message}")
     certificate = verification.certificate
     if certificate is not None:
         inputs = ", ".join(certificate.inputs)
-        typer.echo(f"  verified: {certificate.verified}; Python {certificate.python}; it read {inputs}")
+        echo(f"  verified: {certificate.verified}; Python {certificate.python}; it read {inputs}")
 
 
 def _show_page(notebook: Path) -> None:
@@ -184,4 +184,4 @@ def _show_page(notebook: Path) -> None:
 
 
 def _say(text: str) -> None:
-    typer.echo(f"\n{text}")
+    echo(f"\n{text}")

@@ -6,9 +6,8 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from cellwright.cli._terminal import ExitCode, ProgressLine, note
+from cellwright.cli._arguments import Exit, Option
+from cellwright.cli._terminal import ExitCode, ProgressLine, echo, note
 
 if TYPE_CHECKING:
     from cellwright.cli._examination import Finding, Verdict
@@ -21,8 +20,8 @@ _LIMIT = "limit "
 
 
 def doctor(
-    everything: Annotated[bool, typer.Option("--all", help="Also show the limits that are set.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    everything: Annotated[bool, Option("--all", help="Also show the limits that are set.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Try what sessions need: what is wrong or missing comes first, with the command that fixes it."""
     findings: list[Finding] = []
@@ -33,11 +32,11 @@ def doctor(
             findings.append(finding)
             line.doing(f"after {finding.what}")
     if as_json:
-        typer.echo(json.dumps([asdict(finding) for finding in findings]))
+        echo(json.dumps([asdict(finding) for finding in findings]))
     else:
         _show(findings, everything=everything)
     failed = any(finding.verdict == "failed" for finding in findings)
-    raise typer.Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)
+    raise Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)
 
 
 def _show(findings: list[Finding], *, everything: bool) -> None:

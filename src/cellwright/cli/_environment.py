@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
+from cellwright.cli._arguments import Argument, Option
 from cellwright.cli._mcp_client import ClientContext, call_daemon
 from cellwright.cli._notebooks import SessionArgument
-from cellwright.cli._terminal import ALL_TOKENS, AsJson, show_data, table
+from cellwright.cli._terminal import ALL_TOKENS, AsJson, echo, show_data, table
 
 __all__ = ["add_packages", "apply_files", "diff_files", "list_files"]
 
 
 def add_packages(
     session: SessionArgument,
-    names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="For instance `polars` or `polars>=1`.")
-    ],
+    names: Annotated[list[str], Argument(metavar="NAME...", help="For instance `polars` or `polars>=1`.")],
     as_json: AsJson = False,
 ) -> None:
     """Install approved packages for a Python session; they can be imported at once."""
@@ -33,7 +30,7 @@ def add_packages(
     show_data(data, "\n".join(lines), as_json=as_json)
 
 
-Paths = Annotated[list[str] | None, typer.Argument(metavar="PATH", help="Only these. [default: all]")]
+Paths = Annotated[list[str] | None, Argument(metavar="PATH", help="Only these. [default: all]")]
 
 
 def list_files(
@@ -57,7 +54,7 @@ def list_files(
     ]
     more = f"\n… {data['more_files']} more" if data["more_files"] else ""
     show_data(data, table(("CHANGE", "BYTES", "TYPE", "PATH"), rows) + more, as_json=as_json)
-    typer.echo(f"in {data['directory']}", err=True)
+    echo(f"in {data['directory']}", err=True)
 
 
 def diff_files(
@@ -73,7 +70,7 @@ def diff_files(
 def apply_files(
     session: SessionArgument,
     paths: Paths = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what changed there meanwhile.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite what changed there meanwhile.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Bring what a session in overlay mode wrote over into the project.
@@ -86,7 +83,7 @@ def apply_files(
     lines = [f"{one['change']}: {quoted_path(one['path'])}" for one in data["applied"]]
     show_data(data, "\n".join(lines), as_json=as_json)
     for path, why in data.get("skipped", {}).items():
-        typer.echo(f"skipped: {quoted_path(path)} is {why}", err=True)
+        echo(f"skipped: {quoted_path(path)} is {why}", err=True)
 
 
 def _files(session: str, action: str, paths: list[str] | None, *, force: bool = False) -> dict[str, Any]:

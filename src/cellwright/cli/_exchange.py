@@ -13,14 +13,14 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import anyio
-import typer
 
 from cellwright import formats
 from cellwright.cli._allocations import host_named
+from cellwright.cli._arguments import Argument, Exit, Option
 from cellwright.cli._daemon_line import daemon_paths
 from cellwright.cli._flags import HostOption
 from cellwright.cli._mcp_client import Caller, call_daemon
-from cellwright.cli._terminal import AsJson, ExitCode, ProgressLine, note, show_data, show_error
+from cellwright.cli._terminal import AsJson, ExitCode, ProgressLine, echo, note, show_data, show_error
 from cellwright.daemon.connect import connect
 from cellwright.errors import CellwrightError
 from cellwright.notebook import Document, write_atomically
@@ -42,11 +42,11 @@ class _Wanted:
 
 def export_notebook(
     named: Annotated[
-        str, typer.Argument(metavar="FILE|SESSION", help="A notebook's file, a session's id or its name.")
+        str, Argument(metavar="FILE|SESSION", help="A notebook's file, a session's id or its name.")
     ],
-    form: Annotated[str | None, typer.Option("--to", "--format", help=_WRITTEN)] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write here, not to stdout.")] = None,
-    outputs: Annotated[bool, typer.Option(help="Include what the cells put out.")] = True,
+    form: Annotated[str | None, Option("--to", "--format", help=_WRITTEN)] = None,
+    output: Annotated[Path | None, Option("-o", "--output", help="Write here, not to stdout.")] = None,
+    outputs: Annotated[bool, Option(help="Include what the cells put out.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Write a notebook in another format. [default: as the output's name says, else ipynb]"""
@@ -63,7 +63,7 @@ def export_notebook(
             _write(output, found)
     except CellwrightError as error:
         show_error(error)
-        raise typer.Exit(ExitCode.RUN_FAILED) from error
+        raise Exit(ExitCode.RUN_FAILED) from error
     _tell(found.notices)
     _show(named, wanted, found, as_json=as_json)
 
@@ -168,16 +168,16 @@ def _show(named: str, wanted: _Wanted, found: Exported, *, as_json: bool) -> Non
 
 
 def import_notebook(
-    file: Annotated[Path, typer.Argument(help="The file to read; `-` is stdin.")],
+    file: Annotated[Path, Argument(help="The file to read; `-` is stdin.")],
     form: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--from",
             "--format",
             help="ipynb, json, markdown, src.md, myst or percent. [default: as the file's name and content say]",
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="What the new notebook is for.")] = None,
+    name: Annotated[str | None, Option(help="What the new notebook is for.")] = None,
     host: HostOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -187,7 +187,7 @@ def import_notebook(
         imported = _imported(file, form)
     except CellwrightError as error:
         show_error(error)
-        raise typer.Exit(ExitCode.RUN_FAILED) from error
+        raise Exit(ExitCode.RUN_FAILED) from error
     _tell(imported.notices)
     title = name or imported.title or (file.name.partition(".")[0] if str(file) != "-" else None)
     content = imported.document.to_bytes().decode()
@@ -232,5 +232,5 @@ def _tell(notices: tuple[str, ...]) -> None:
 
 
 def _usage(problem: str, hint: str) -> NoReturn:
-    typer.echo(f"error: {problem}\nhint: {hint}", err=True)
-    raise typer.Exit(ExitCode.BAD_USAGE)
+    echo(f"error: {problem}\nhint: {hint}", err=True)
+    raise Exit(ExitCode.BAD_USAGE)

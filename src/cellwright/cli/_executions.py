@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import anyio
-import typer
 
 from cellwright.cli._allocations import wait_for_host
+from cellwright.cli._arguments import Argument, BadArgument, Exit, Option
 from cellwright.cli._flags import OnError, OnErrorOption
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._notebooks import SessionArgument
@@ -26,6 +26,8 @@ from cellwright.cli._terminal import (
     ExitCode,
     ProgressLine,
     as_installed,
+    confirm,
+    echo,
     in_commands,
     show_data,
 )
@@ -41,26 +43,26 @@ _ALL = "all"
 
 def execute(
     session: SessionOrFile = None,
-    cell: Annotated[str, typer.Argument(help="A cell's id, or `all`.")] = _ALL,
+    cell: Annotated[str, Argument(help="A cell's id, or `all`.")] = _ALL,
     code: Annotated[
-        str | None, typer.Option("--code", help="Run this instead, leaving no cell; `-` reads it from stdin.")
+        str | None, Option("--code", help="Run this instead, leaving no cell; `-` reads it from stdin.")
     ] = None,
     language: Annotated[
         str | None,
-        typer.Option(help="What --code, or the script, is written in. [default: the notebook's; python]"),
+        Option(help="What --code, or the script, is written in. [default: the notebook's; python]"),
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(
+        Option(
             min=0.001,
             help="Seconds it may run. [default: the setting cell_timeout_s; with --once run_timeout_s]",
         ),
     ] = None,
     on_error: OnErrorOption = OnError.KEEP,
-    detach: Annotated[bool, typer.Option("--detach", help="Print the execution's id and return.")] = False,
+    detach: Annotated[bool, Option("--detach", help="Print the execution's id and return.")] = False,
     replay: ReplayOption = None,
     as_json: AsJson = False,
-    once: Annotated[bool, typer.Option("--once", help="Run a script in no session.")] = False,
+    once: Annotated[bool, Option("--once", help="Run a script in no session.")] = False,
     package: PackageOption = None,
     directory: DirectoryOption = None,
 ) -> None:
@@ -71,9 +73,9 @@ def execute(
         run_once(script, as_json=as_json)
         return
     if session is None:
-        raise typer.BadParameter("name a session, or run a script with --once", param_hint="SESSION_OR_FILE")
+        raise BadArgument("name a session, or run a script with --once", argument="SESSION_OR_FILE")
     if package or directory is not None:
-        raise typer.BadParameter("this is for --once", param_hint="--package" if package else "--dir")
+        raise BadArgument("this is for --once", argument="--package" if package else "--dir")
     tool, target = _target(cell, code, language, on_error)
     if timeout is not None:
         target["timeout_s"] = timeout
@@ -114,12 +116,12 @@ class _LostState:
         """Whether the state is to be replayed first; a person at a terminal is asked where the options do not say."""
         if wanted is None and sys.stdin.isatty() and sys.stderr.isatty():
             question = f"{self._said()}. Replay first?"
-            return typer.confirm(question, default=True, err=True)
+            return confirm(question, default=True)
         return bool(wanted)
 
     def say(self) -> None:
         """Say, before anything runs, that it runs in an empty kernel, and how the state would come back."""
-        typer.echo(
+        echo(
             f"note: {self._said()}. This runs in a new, empty kernel: `cellwright session replay {self.session}` "
             "before it, or --replay, makes the state again",
             err=True,
@@ -151,17 +153,17 @@ async def _replayed(caller: Caller, lost: _LostState) -> None:
             hint=f"`cellwright session replay {lost.session}` shows where; --no-replay begins empty",
         )
     differs = "" if done["same"] else ", not all with the outputs that they had"
-    typer.echo(f"note: replayed {done['done']} steps{differs}", err=True)
+    echo(f"note: replayed {done['done']} steps{differs}", err=True)
 
 
 def _refuse_of_sessions(*, cell: str, detach: bool, on_error: OnError) -> None:
     """Refuse with --once what only a session has, rather than leave it out in silence."""
     if cell != _ALL:
-        raise typer.BadParameter("a script has no cells, and is given no arguments", param_hint="cell")
+        raise BadArgument("a script has no cells, and is given no arguments", argument="cell")
     if detach:
-        raise typer.BadParameter("a script that runs once is waited for", param_hint="--detach")
+        raise BadArgument("a script that runs once is waited for", argument="--detach")
     if on_error is OnError.ROLLBACK:
-        raise typer.BadParameter("a script that runs once has nothing to go back to", param_hint="--on-error")
+        raise BadArgument("a script that runs once has nothing to go back to", argument="--on-error")
 
 
 def _target(
@@ -170,19 +172,17 @@ def _target(
     """The tool that runs what was named, and what it is told of that."""
     if code is None:
         if language is not None:
-            raise typer.BadParameter(
-                "a cell has its own language; this is for --code", param_hint="--language"
-            )
+            raise BadArgument("a cell has its own language; this is for --code", argument="--language")
         return "cell_execute", {"cell_id": cell, "on_error": on_error.value}
     if on_error is OnError.ROLLBACK:
-        raise typer.BadParameter("code that is in no cell cannot be rolled back", param_hint="--on-error")
+        raise BadArgument("code that is in no cell cannot be rolled back", argument="--on-error")
     return "scratch_run", {"code": sys.stdin.read() if code == "-" else code, "language": language}
 
 
 def wait(
     execution: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="EXECUTION_OR_HOST",
             help="An execution's id, or an allocation's name. [default: the allocation]",
             show_default=False,
@@ -198,7 +198,7 @@ def wait(
 
 
 def wait_for_execution(
-    execution: Annotated[str, typer.Argument(metavar="EXECUTION", help="An execution's id.")],
+    execution: Annotated[str, Argument(metavar="EXECUTION", help="An execution's id.")],
     as_json: AsJson = False,
 ) -> None:
     """Wait for an execution, whoever started it, and show what it put out. Exits 1 if it ended badly."""
@@ -210,7 +210,7 @@ def wait_for_execution(
 
 
 def cancel(
-    execution: Annotated[str, typer.Argument(metavar="EXECUTION", help="An execution's id.")],
+    execution: Annotated[str, Argument(metavar="EXECUTION", help="An execution's id.")],
     as_json: AsJson = False,
 ) -> None:
     """Stop an execution that runs or waits. Its kernel keeps its state."""
@@ -220,7 +220,7 @@ def cancel(
         return await _waited(caller, execution)
 
     data = call_daemon(run)
-    typer.echo(json.dumps(data, ensure_ascii=False) if as_json else f"{execution} {data['status']}")
+    echo(json.dumps(data, ensure_ascii=False) if as_json else f"{execution} {data['status']}")
 
 
 def suspend(session: SessionArgument, as_json: AsJson = False) -> None:
@@ -230,8 +230,8 @@ def suspend(session: SessionArgument, as_json: AsJson = False) -> None:
     )
     show_data(data, data["session_id"], as_json=as_json)
     if stopped := data.get("stopped"):
-        typer.echo(f"interrupted: {', '.join(stopped)}", err=True)
-    typer.echo(
+        echo(f"interrupted: {', '.join(stopped)}", err=True)
+    echo(
         f"its kernel is gone; `cellwright session replay {data['session_id']}` makes its state again",
         err=True,
     )
@@ -305,10 +305,10 @@ def _report(found: dict[str, Any], *, as_json: bool, detached: bool = False, tol
     """Print what ran and exit; ``told`` if it was said before that the kernel is new."""
     runs: list[dict[str, Any]] = found.get("cells", [found])
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        echo(json.dumps(found, ensure_ascii=False))
     elif detached:
         for run in runs:
-            typer.echo(run["execution_id"])
+            echo(run["execution_id"])
     else:
         for run in runs:
             _show(run)
@@ -316,7 +316,7 @@ def _report(found: dict[str, Any], *, as_json: bool, detached: bool = False, tol
         if "cells" in found and not told:
             _show_notes(_of_the_kernel(found))
     failed = not detached and any(run.get("status") != "ok" for run in runs)
-    raise typer.Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)
+    raise Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)
 
 
 def _show(run: dict[str, Any]) -> None:
@@ -324,11 +324,11 @@ def _show(run: dict[str, Any]) -> None:
     displayed = [output.get("text") for output in run.get("outputs", ()) if output.get("type") == "display"]
     for text in (run.get("stdout"), *displayed, run.get("result")):
         if text:
-            typer.echo(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False), nl=False)
+            echo(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False), nl=False)
             if not str(text).endswith("\n"):
-                typer.echo()
+                echo()
     if run.get("stderr"):
-        typer.echo(run["stderr"], err=True, nl=False)
+        echo(run["stderr"], err=True, nl=False)
     _show_error(run)
 
 
@@ -338,15 +338,13 @@ def _show_error(run: dict[str, Any]) -> None:
     if isinstance(error, dict):
         trace = error.get("traceback")
         text = "\n".join(trace) if isinstance(trace, list) else trace
-        typer.echo(_ending_in_commands(text or f"{error.get('ename')}: {error.get('evalue')}"), err=True)
+        echo(_ending_in_commands(text or f"{error.get('ename')}: {error.get('evalue')}"), err=True)
     if run.get("status") != "ok":
         reason = f": {run['reason']}" if run.get("reason") else ""
-        typer.echo(
-            f"error: {run.get('execution_id', 'the cell')} ended as {run.get('status')}{reason}", err=True
-        )
+        echo(f"error: {run.get('execution_id', 'the cell')} ended as {run.get('status')}{reason}", err=True)
     if isinstance(hint, dict):
         told = [f"hint: {hint.get('message')}", hint.get("diff"), _step_after(run, hint)]
-        typer.echo("\n".join(filter(None, told)), err=True)
+        echo("\n".join(filter(None, told)), err=True)
 
 
 def _ending_in_commands(traceback: str) -> str:
@@ -367,7 +365,7 @@ def _step_after(run: dict[str, Any], hint: dict[str, Any]) -> str | None:
 
 def _show_notes(notes: Sequence[str | None]) -> None:
     for said in filter(None, notes):
-        typer.echo(f"note: {in_commands(said)}", err=True)
+        echo(f"note: {in_commands(said)}", err=True)
 
 
 def _of_the_kernel(run: dict[str, Any]) -> list[str]:
@@ -388,7 +386,7 @@ _LANGUAGES = ("python", "typescript", "javascript")
 
 SessionOrFile = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         metavar="SESSION_OR_FILE",
         help="A session's id, or its notebook's name; with --once a script, `-` reads it from stdin.",
         show_default=False,
@@ -397,7 +395,7 @@ SessionOrFile = Annotated[
 
 ReplayOption = Annotated[
     bool | None,
-    typer.Option(
+    Option(
         "--replay/--no-replay",
         help="Where the session is suspended: replay what made its state first, or begin empty. "
         "[default: ask on a terminal, else begin empty]",
@@ -405,13 +403,11 @@ ReplayOption = Annotated[
     ),
 ]
 
-PackageOption = Annotated[
-    list[str] | None, typer.Option(help="With --once: an approved package; may be repeated.")
-]
+PackageOption = Annotated[list[str] | None, Option(help="With --once: an approved package; may be repeated.")]
 
 DirectoryOption = Annotated[
     str | None,
-    typer.Option("--dir", help="With --once: a directory of the data directory. [default: a fresh one]"),
+    Option("--dir", help="With --once: a directory of the data directory. [default: a fresh one]"),
 ]
 
 
@@ -448,18 +444,18 @@ def run_once(script: Script, *, as_json: bool) -> None:
 
     found = call_daemon(run, asks=True)
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        echo(json.dumps(found, ensure_ascii=False))
     else:
         shown.rest(found)
     code = int(found["returnCode"])
-    raise typer.Exit(code if code >= 0 else _SIGNALLED - code)
+    raise Exit(code if code >= 0 else _SIGNALLED - code)
 
 
 def _source(script: Script) -> str:
     if script.language not in _LANGUAGES:
-        raise typer.BadParameter(f"one of {', '.join(_LANGUAGES)}", param_hint="--language")
+        raise BadArgument(f"one of {', '.join(_LANGUAGES)}", argument="--language")
     if (script.file is None) == (script.code is None):
-        raise typer.BadParameter("give a file, or --code", param_hint="SESSION_OR_FILE")
+        raise BadArgument("give a file, or --code", argument="SESSION_OR_FILE")
     if "-" in (script.file, script.code):
         return sys.stdin.read()
     if script.code is not None:
@@ -468,9 +464,9 @@ def _source(script: Script) -> str:
         return Path(str(script.file)).read_text(encoding="utf-8")
     except OSError as error:
         told = f"{script.file}: {error.strerror or error}; a session's cells are run without --once"
-        raise typer.BadParameter(told, param_hint="SESSION_OR_FILE") from None
+        raise BadArgument(told, argument="SESSION_OR_FILE") from None
     except UnicodeDecodeError:
-        raise typer.BadParameter(f"{script.file} is no text in UTF-8", param_hint="SESSION_OR_FILE") from None
+        raise BadArgument(f"{script.file} is no text in UTF-8", argument="SESSION_OR_FILE") from None
 
 
 def _in_options(text: str) -> str:
@@ -512,10 +508,10 @@ class _Shown:
             if whole.startswith(text):
                 self._show(name, _in_options(whole[len(text) :]))
         for file in found["files"]:
-            typer.echo(f"file: {file['path']} ({file['type']}, {file['size']:,} bytes)", err=True)
+            echo(f"file: {file['path']} ({file['type']}, {file['size']:,} bytes)", err=True)
         for output in (found.get("visualizations") or {}).get("outputs", ()):
             if isinstance(output, dict) and output.get("digest"):
-                typer.echo(f"visualization: {output['digest']}", err=True)
+                echo(f"visualization: {output['digest']}", err=True)
 
     def _show(self, name: str, text: str) -> None:
         self._texts[name] += text

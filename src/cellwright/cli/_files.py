@@ -6,22 +6,21 @@ import json
 import sys
 from typing import Annotated, Any
 
-import typer
-
+from cellwright.cli._arguments import Argument, Option
 from cellwright.cli._mcp_client import call_daemon
 from cellwright.cli._terminal import ALL_TOKENS, AsJson, local_time, note, show_data, table
 
 __all__ = ["info", "list_directory", "make_directory", "move", "read", "remove", "write"]
 
-DataPath = Annotated[str, typer.Argument(metavar="PATH", help="From the top of the directory.")]
+DataPath = Annotated[str, Argument(metavar="PATH", help="From the top of the directory.")]
 
 InSession = Annotated[
-    str | None, typer.Option("--session", help="In this session's directory. [default: the data directory]")
+    str | None, Option("--session", help="In this session's directory. [default: the data directory]")
 ]
 
 
 def list_directory(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="[default: the top]", show_default=False)] = "",
+    path: Annotated[str, Argument(metavar="PATH", help="[default: the top]", show_default=False)] = "",
     session: InSession = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,9 +40,9 @@ def list_directory(
 def read(  # an option each
     path: DataPath,
     session: InSession = None,
-    offset: Annotated[int, typer.Option(min=0, help="The first row or line, from 0.")] = 0,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many rows or lines.")] = None,
-    sheet: Annotated[str | None, typer.Option(help="One of a workbook. [default: the first]")] = None,
+    offset: Annotated[int, Option(min=0, help="The first row or line, from 0.")] = 0,
+    limit: Annotated[int | None, Option(min=1, help="At most so many rows or lines.")] = None,
+    sheet: Annotated[str | None, Option(help="One of a workbook. [default: the first]")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a file as a digest: a table's columns and rows, JSON's structure, a text's lines."""
@@ -65,10 +64,10 @@ def read(  # an option each
 def write(
     path: DataPath,
     content: Annotated[
-        str | None, typer.Argument(help="What to write; `-`, or nothing, reads it from stdin.")
+        str | None, Argument(help="What to write; `-`, or nothing, reads it from stdin.")
     ] = None,
     session: InSession = None,
-    append: Annotated[bool, typer.Option("--append", help="Add to the end of what is there.")] = False,
+    append: Annotated[bool, Option("--append", help="Add to the end of what is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a file, all at once."""
@@ -89,7 +88,7 @@ def remove(
 
 def move(
     path: DataPath,
-    to: Annotated[str, typer.Argument(metavar="TO", help="Its new path.")],
+    to: Annotated[str, Argument(metavar="TO", help="Its new path.")],
     session: InSession = None,
     as_json: AsJson = False,
 ) -> None:

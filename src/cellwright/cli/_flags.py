@@ -6,7 +6,7 @@ import os
 from enum import StrEnum
 from typing import Annotated, Any
 
-import typer
+from cellwright.cli._arguments import BadArgument, Option
 
 __all__ = [
     "HostOption",
@@ -30,7 +30,7 @@ class WorkMode(StrEnum):
 
 LimitOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--limit",
         metavar="NAME=VALUE",
         help="Allow its code less: memory, disk, processes, cpu_s, cpus, cell_s, network=off, read_paths, write_paths; "
@@ -39,7 +39,7 @@ LimitOption = Annotated[
 ]
 HostOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--host",
         help="Where its kernel lives: local, slurm, an allocation's name, jupyter, jupyter:NAME. "
         "[default: as `cellwright host list` says]",
@@ -48,7 +48,7 @@ HostOption = Annotated[
 ]
 ModeOption = Annotated[
     WorkMode | None,
-    typer.Option("--mode", help="Where code writes: a layer over the project, its own folder, here."),
+    Option("--mode", help="Where code writes: a layer over the project, its own folder, here."),
 ]
 
 
@@ -58,17 +58,17 @@ class OnError(StrEnum):
 
 
 OnErrorOption = Annotated[
-    OnError, typer.Option("--on-error", help="A failing cell keeps what it did, or leaves no trace.")
+    OnError, Option("--on-error", help="A failing cell keeps what it did, or leaves no trace.")
 ]
 
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; may be repeated."),
+    Option("--set", metavar="NAME=VALUE", help="Change a setting; may be repeated."),
 ]
 
 
 UnsafeOption = Annotated[
-    bool, typer.Option("--unsafe-no-sandbox", help="Confine nothing: code can do whatever you can.")
+    bool, Option("--unsafe-no-sandbox", help="Confine nothing: code can do whatever you can.")
 ]
 
 
@@ -77,7 +77,7 @@ def apply_settings(pairs: list[str] | None, *, unsafe: bool = False) -> None:
     for pair in [*(pairs or []), *(["unsafe_no_sandbox=true"] if unsafe else [])]:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise typer.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--set")
+            raise BadArgument(f"{pair!r} is not NAME=VALUE", argument="--set")
         os.environ[f"CELLWRIGHT_{name.strip().upper()}"] = value.strip()
 
 
@@ -88,6 +88,6 @@ def limit_values(pairs: list[str] | None) -> dict[str, Any] | None:
     for pair in pairs or []:
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or not name:
-            raise typer.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--limit")
+            raise BadArgument(f"{pair!r} is not NAME=VALUE", argument="--limit")
         found[name] = [path for path in value.split(":") if path] if name in lists else value
     return found or None

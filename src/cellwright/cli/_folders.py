@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from cellwright.audit import AuditLog, acting
+from cellwright.cli._arguments import Argument, Option
 from cellwright.cli._daemon_line import daemon_paths
-from cellwright.cli._terminal import AsJson, ExitCode, fail, note, show_data, table
+from cellwright.cli._terminal import AsJson, ExitCode, confirm, fail, note, show_data, table
 from cellwright.errors import CellwrightError
 from cellwright.sandbox.chosen_folders import (
     ChosenFolder,
@@ -23,11 +22,11 @@ from cellwright.sandbox.workspace import find_project
 
 __all__ = ["AllowFolderOption", "allow", "forget", "list_folders", "refuse", "settle_folder"]
 
-FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder.")]
+FolderArgument = Annotated[Path, Argument(metavar="FOLDER", help="The folder.")]
 
 
 AllowFolderOption = Annotated[
-    bool, typer.Option("--allow-folder", help="Let code read this folder, where that is asked first.")
+    bool, Option("--allow-folder", help="Let code read this folder, where that is asked first.")
 ]
 
 
@@ -77,7 +76,7 @@ def settle_folder(*, allow: bool) -> None:
             _remember(judged, allow=True)
         elif judged.is_to_ask and sys.stdin.isatty() and sys.stderr.isatty():
             note(f"Code would read everything in {judged.path}, and {judged.reason}")
-            _remember(judged, allow=typer.confirm("Let it?", default=False, err=True))
+            _remember(judged, allow=confirm("Let it?", default=False))
     except CellwrightError as error:
         fail(error, ExitCode.RUN_FAILED)
 

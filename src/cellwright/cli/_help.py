@@ -1,6 +1,6 @@
 """Help, from a record (``help.json``) that ``_help_recorder`` makes from the commands' own signatures.
 
-Loads neither typer nor any command: what there is is answered in a fiftieth of a second.
+Loads no command: what there is is answered in a fiftieth of a second.
 """
 
 from __future__ import annotations

@@ -15,9 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-import typer
-
-from cellwright.cli._terminal import AsJson, ExitCode, show_error
+from cellwright.cli._arguments import Argument, Exit, Option
+from cellwright.cli._terminal import AsJson, ExitCode, echo, show_error
 from cellwright.cli._uv_tool import is_in_cache, lasting_executable
 from cellwright.errors import CellwrightError
 
@@ -233,14 +232,14 @@ class NotInstalled(CellwrightError):
 
 
 def install(
-    client: Annotated[Client, typer.Argument(help="Which client.")],
-    project: Annotated[bool, typer.Option("--project", help="For this directory only.")] = False,
-    dialect: Annotated[str | None, typer.Option(help="Also speak the tools of another system.")] = None,
+    client: Annotated[Client, Argument(help="Which client.")],
+    project: Annotated[bool, Option("--project", help="For this directory only.")] = False,
+    dialect: Annotated[str | None, Option(help="Also speak the tools of another system.")] = None,
     toolset: Annotated[
-        str | None, typer.Option(help="The sets of tools it begins with: core, unless others are named.")
+        str | None, Option(help="The sets of tools it begins with: core, unless others are named.")
     ] = None,
-    just_print: Annotated[bool, typer.Option("--print", help="Show it and change nothing.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the entry out again.")] = False,
+    just_print: Annotated[bool, Option("--print", help="Show it and change nothing.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Take the entry out again.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Register Cellwright with an MCP client. Nothing else in its settings is touched."""
@@ -252,13 +251,13 @@ def install(
         launch = None if remove else _launch(dialect, toolset, install=not just_print)
         if just_print:
             text = kind.merge("", launch)
-            typer.echo(json.dumps({"path": str(path), "content": text}) if as_json else text, nl=as_json)
-            typer.echo(f"goes into {path}", err=True)
+            echo(json.dumps({"path": str(path), "content": text}) if as_json else text, nl=as_json)
+            echo(f"goes into {path}", err=True)
             return
         backup, changed = _change(path, kind.merge, launch)
     except CellwrightError as error:
         show_error(error)
-        raise typer.Exit(ExitCode.ENGINE_FAILED) from None
+        raise Exit(ExitCode.ENGINE_FAILED) from None
     done = {
         "client": str(client),
         "path": str(path),
@@ -266,9 +265,9 @@ def install(
         "backup": str(backup) if backup else None,
     }
     if as_json:
-        typer.echo(json.dumps(done))
+        echo(json.dumps(done))
         return
-    typer.echo(path)
+    echo(str(path))
     saved = f"; the file as it was: {backup}" if backup else ""
     knows = (
         ("no longer knows" if changed else "did not know")
@@ -278,7 +277,7 @@ def install(
         else "already knew"
     )
     afterwards = "" if remove else f"; {kind.afterwards}"
-    typer.echo(f"{kind.title} {knows} Cellwright{saved}{afterwards}", err=True)
+    echo(f"{kind.title} {knows} Cellwright{saved}{afterwards}", err=True)
 
 
 def _launch(dialect: str | None, toolset: str | None, *, install: bool) -> Launch:

@@ -20,8 +20,8 @@ from typing import Annotated, NoReturn
 from urllib.parse import urlsplit
 
 import psutil
-import typer
 
+from cellwright.cli._arguments import Option
 from cellwright.cli._daemon_line import daemon_paths, open_daemon
 from cellwright.cli._mcp_client import Caller, call_daemon
 from cellwright.cli._serve import open_browser
@@ -50,9 +50,9 @@ _AGAIN_MS = 1000
 
 def lab(
     session: NotebookArgument,
-    stop: Annotated[bool, typer.Option("--stop", help="End the session's JupyterLab.")] = False,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Return, and let JupyterLab go on.")] = False,
+    stop: Annotated[bool, Option("--stop", help="End the session's JupyterLab.")] = False,
+    no_browser: Annotated[bool, Option("--no-browser", help="Only print the address.")] = False,
+    detach: Annotated[bool, Option("--detach", help="Return, and let JupyterLab go on.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Open a session in JupyterLab, attached to its live kernel. Ctrl-C ends JupyterLab, and not the session."""

@@ -1,4 +1,4 @@
-"""``cellwright mcp``: the way in for MCP clients. Reads its own few arguments: typer takes longer than the pump."""
+"""``cellwright mcp``: the way in for MCP clients. Reads its own few arguments."""
 
 from __future__ import annotations
 

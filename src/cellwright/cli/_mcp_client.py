@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -12,14 +14,13 @@ from typing import Any, TypeAlias, TypeVar
 
 import anyio
 import anyio.abc
-import msgspec
-import typer
 from anyio.abc import ByteStream
 
 import cellwright
+from cellwright.cli._arguments import Exit
 from cellwright.cli._daemon_line import open_daemon
 from cellwright.cli._questions import answer_form, can_ask
-from cellwright.cli._terminal import ExitCode, ProgressLine, in_commands, show_error
+from cellwright.cli._terminal import ExitCode, ProgressLine, echo, in_commands, show_error
 from cellwright.daemon.handshake import encode_handshake
 from cellwright.errors import CellwrightError
 from cellwright.settings.modelkeys import model_environment
@@ -136,7 +137,7 @@ class Caller:
         """Something beside the answer, once: on stderr, so that data stay data."""
         if text not in self._warned:
             self._warned.add(text)
-            typer.echo(text, err=True)
+            echo(text, err=True)
 
 
 def _of_connection(error: CallFailed) -> ToolRefused:
@@ -162,8 +163,9 @@ def call_daemon(
     """
     answer = answer_form if asks and can_ask() else None
 
-    async def run() -> T:
-        async with _caller(given or ClientContext(), answer) as caller, anyio.create_task_group() as tasks:
+    async def run(connection: socket.socket) -> T:
+        context = given or ClientContext()
+        async with _caller(connection, context, answer) as caller, anyio.create_task_group() as tasks:
             with anyio.CancelScope() as scope:
                 tasks.start_soon(_cancel_on_interrupt, scope, caller)
                 result = await work(caller)
@@ -176,7 +178,7 @@ def call_daemon(
     code = ExitCode.RUN_FAILED
     try:
         with ProgressLine(doing) if doing is not None else nullcontext():
-            return anyio.run(run)
+            return anyio.run(run, open_daemon())
     except* CallFailed as group:
         show_error(_of_connection(_first(group)))
         code = ExitCode.ENGINE_FAILED
@@ -189,8 +191,8 @@ def call_daemon(
     except* BrokenPipeError as group:
         unread = _first(group)
     if unread is not None:
-        raise unread  # typer ends quietly where nobody reads what is written
-    raise typer.Exit(code)
+        raise unread  # ends the command quietly
+    raise Exit(code)
 
 
 async def _cancel_on_interrupt(scope: anyio.CancelScope, caller: Caller) -> None:
@@ -202,8 +204,9 @@ async def _cancel_on_interrupt(scope: anyio.CancelScope, caller: Caller) -> None
 
 
 @asynccontextmanager
-async def _caller(given: ClientContext, answer: Answer | None) -> AsyncIterator[Caller]:
-    connection = await anyio.to_thread.run_sync(open_daemon)
+async def _caller(
+    connection: socket.socket, given: ClientContext, answer: Answer | None
+) -> AsyncIterator[Caller]:
     handshake = encode_handshake(
         "mcp",
         dialect=None,
@@ -321,7 +324,7 @@ class Line:
     async def hear(self) -> None:
         """Take what comes until the other side goes."""
         async for line in lines(self._stream):
-            await self._take(msgspec.json.decode(line))
+            await self._take(json.loads(line))
         self._closed = True
         for waiting in self._waiting.values():
             waiting.over.set()
@@ -371,7 +374,7 @@ class Line:
         async with self._sending:
             # That the other side is gone shows where it is heard.
             with suppress(*_GONE):
-                await self._stream.send(msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n")
+                await self._stream.send(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
 
 @asynccontextmanager

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from cellwright.cli._allocations import host_named
+from cellwright.cli._arguments import Argument, BadArgument, Exit, Option
 from cellwright.cli._daemon_line import daemon_paths
 from cellwright.cli._flags import HostOption, LimitOption, ModeOption, WorkMode, limit_values
 from cellwright.cli._folders import AllowFolderOption, settle_folder
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
-from cellwright.cli._terminal import AsJson, ExitCode, show_data, show_error
+from cellwright.cli._terminal import AsJson, ExitCode, echo, show_data, show_error
 from cellwright.errors import PlanError, TemplateError
 
 if TYPE_CHECKING:
@@ -27,17 +26,15 @@ __all__ = ["new"]
 
 
 _PlanOption = Annotated[
-    Path | None, typer.Option("--plan", metavar="FILE", help="Its plan, from a .plan.md or .toml file.")
+    Path | None, Option("--plan", metavar="FILE", help="Its plan, from a .plan.md or .toml file.")
 ]
 _TemplateOption = Annotated[
     str | None,
-    typer.Option(
-        "--template", "-t", metavar="NAME", help="Begin with one that `cellwright templates` lists."
-    ),
+    Option("--template", "-t", metavar="NAME", help="Begin with one that `cellwright templates` lists."),
 ]
 _ParameterOption = Annotated[
     list[str] | None,
-    typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="Of the template; may be repeated."),
+    Option("--parameter", "-p", metavar="NAME=VALUE", help="Of the template; may be repeated."),
 ]
 
 
@@ -57,18 +54,18 @@ class _Beginning:
 def new(
     problem: Annotated[
         str | None,
-        typer.Argument(help="What the notebook is for. [default: as the plan says]", show_default=False),
+        Argument(help="What the notebook is for. [default: as the plan says]", show_default=False),
     ] = None,
-    language: Annotated[str | None, typer.Option(help="The language of its cells. [default: python]")] = None,
-    description: Annotated[str | None, typer.Option(help="More words for its first cell.")] = None,
+    language: Annotated[str | None, Option(help="The language of its cells. [default: python]")] = None,
+    description: Annotated[str | None, Option(help="More words for its first cell.")] = None,
     mode: ModeOption = None,
     limit: LimitOption = None,
     host: HostOption = None,
     plan: _PlanOption = None,
     template: _TemplateOption = None,
     parameter: _ParameterOption = None,
-    draft: Annotated[bool, typer.Option("--draft", help="Draft its plan from the files at hand.")] = False,
-    run: Annotated[bool, typer.Option("--run", help="Carry its plan out, else a drafted one.")] = False,
+    draft: Annotated[bool, Option("--draft", help="Draft its plan from the files at hand.")] = False,
+    run: Annotated[bool, Option("--run", help="Carry its plan out, else a drafted one.")] = False,
     allow_folder: AllowFolderOption = False,
     as_json: AsJson = False,
 ) -> None:
@@ -78,7 +75,7 @@ def new(
     _take_plan(begun, plan, draft=draft)
     if begun.problem is None or not begun.problem.strip():
         told = "say what the notebook is for, or give a --plan or a --template"
-        raise typer.BadParameter(told, param_hint="PROBLEM")
+        raise BadArgument(told, argument="PROBLEM")
     created: dict[str, Any] = {
         "name": begun.problem,
         "language": begun.language,
@@ -106,7 +103,7 @@ def _take_plan(begun: _Beginning, plan: Path | None, *, draft: bool) -> None:
     if plan is None:
         return
     if draft or begun.template is not None:
-        raise typer.BadParameter("the plan is in the file", param_hint="--draft" if draft else "--template")
+        raise BadArgument("the plan is in the file", argument="--draft" if draft else "--template")
     file = _from_file(plan, begun.language)
     begun.outline, begun.language = _outline_arguments(file.outline), file.language
     begun.problem = begun.problem or file.outline.problem
@@ -116,11 +113,11 @@ def _take_plan(begun: _Beginning, plan: Path | None, *, draft: bool) -> None:
 def _take_template(begun: _Beginning, name: str | None, pairs: list[str] | None, *, run: bool) -> None:
     begun.template, begun.parameters = name, _parameters(pairs)
     if name is None and pairs:
-        raise typer.BadParameter("parameters are a template's: give its name", param_hint="--parameter")
+        raise BadArgument("parameters are a template's: give its name", argument="--parameter")
     if name is None:
         return
     if begun.outline is not None and not run:
-        raise typer.BadParameter("a template brings its own plan, or none", param_hint="--draft")
+        raise BadArgument("a template brings its own plan, or none", argument="--draft")
     found = _from_template(name, begun.parameters, run=run)
     begun.problem, begun.outline = begun.problem or found.title, None
 
@@ -131,7 +128,7 @@ def _parameters(pairs: list[str] | None) -> dict[str, str] | None:
     for pair in pairs or ():
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise typer.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--parameter")
+            raise BadArgument(f"{pair!r} is not NAME=VALUE", argument="--parameter")
         found[name.strip()] = value
     return found or None
 
@@ -151,9 +148,9 @@ def _from_file(path: Path, language: str | None) -> PlanFile:
         found = read_plan(path)
     except PlanError as error:
         show_error(error)
-        raise typer.Exit(ExitCode.BAD_USAGE) from None
+        raise Exit(ExitCode.BAD_USAGE) from None
     if language is not None and language != found.language:
-        raise typer.BadParameter(f"the plan's code is {found.language}", param_hint="--language")
+        raise BadArgument(f"the plan's code is {found.language}", argument="--language")
     return found
 
 
@@ -166,9 +163,9 @@ def _from_template(name: str, values: dict[str, str] | None, *, run: bool) -> Te
         found.opening(values or {})
     except TemplateError as error:
         show_error(error)
-        raise typer.Exit(ExitCode.BAD_USAGE) from None
+        raise Exit(ExitCode.BAD_USAGE) from None
     if run and not found.is_plan:
-        raise typer.BadParameter(f"the template {name} is a notebook, and no plan", param_hint="--run")
+        raise BadArgument(f"the template {name} is a notebook, and no plan", argument="--run")
     return found
 
 
@@ -241,4 +238,4 @@ def _away(about: dict[str, Any]) -> str:
 
 
 def _note(text: str) -> None:
-    typer.echo(text, err=True)
+    echo(text, err=True)

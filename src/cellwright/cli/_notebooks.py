@@ -8,8 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-import typer
-
+from cellwright.cli._arguments import Argument, Option
 from cellwright.cli._mcp_client import Caller, call_daemon
 from cellwright.cli._session_names import NotebookArgument, session_opened
 from cellwright.cli._terminal import ALL_TOKENS, AsJson, in_commands, local_time, note, show_data, table
@@ -25,9 +24,7 @@ __all__ = [
     "show",
 ]
 
-SessionArgument = Annotated[
-    str, typer.Argument(metavar="SESSION", help="A session's id, or its notebook's name.")
-]
+SessionArgument = Annotated[str, Argument(metavar="SESSION", help="A session's id, or its notebook's name.")]
 _SURROUNDINGS = ("session_id", "path", "host", "mode", "cwd", "interpreter", "tier")
 # Told where there is something to tell.
 _CIRCUMSTANCES = ("reason", "out_of_reach", "expires_at", "lies_at", "sharing")
@@ -47,12 +44,12 @@ class Filter(StrEnum):
 def add(
     session: SessionArgument,
     content: Annotated[
-        str | None, typer.Argument(help="The cell's content; `-`, or nothing, reads it from stdin.")
+        str | None, Argument(help="The cell's content; `-`, or nothing, reads it from stdin.")
     ] = None,
-    cell_type: Annotated[CellType, typer.Option("--type", help="What kind of cell.")] = CellType.CODE,
-    position: Annotated[int | None, typer.Option(help="Where, from 0. [default: at the end]")] = None,
-    language: Annotated[str | None, typer.Option(help="Its language. [default: the notebook's]")] = None,
-    filename: Annotated[str | None, typer.Option(help="The name by which other cells import it.")] = None,
+    cell_type: Annotated[CellType, Option("--type", help="What kind of cell.")] = CellType.CODE,
+    position: Annotated[int | None, Option(help="Where, from 0. [default: at the end]")] = None,
+    language: Annotated[str | None, Option(help="Its language. [default: the notebook's]")] = None,
+    filename: Annotated[str | None, Option(help="The name by which other cells import it.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a cell without running it, and print its id."""
@@ -73,9 +70,9 @@ def add(
 
 def edit(
     session: NotebookArgument,
-    cell: Annotated[str, typer.Argument(help="The cell's id, as `cellwright show` lists it.")],
+    cell: Annotated[str, Argument(help="The cell's id, as `cellwright show` lists it.")],
     content: Annotated[
-        str | None, typer.Argument(help="Its new content; `-`, or nothing, reads it from stdin.")
+        str | None, Argument(help="Its new content; `-`, or nothing, reads it from stdin.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -92,8 +89,8 @@ def edit(
 
 def show(
     session: NotebookArgument,
-    cell: Annotated[str | None, typer.Argument(help="One cell, or a heading's whole section.")] = None,
-    query: Annotated[str | None, typer.Option(help="Only what has this in it.")] = None,
+    cell: Annotated[str | None, Argument(help="One cell, or a heading's whole section.")] = None,
+    query: Annotated[str | None, Option(help="Only what has this in it.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a notebook: where its code runs and a line for each cell, or one cell with its outputs."""
@@ -134,7 +131,7 @@ def _told(name: str, value: Any) -> str:
 
 
 def list_sessions(
-    which: Annotated[Filter, typer.Option("--filter", help="Which sessions.")] = Filter.ALL,
+    which: Annotated[Filter, Option("--filter", help="Which sessions.")] = Filter.ALL,
     as_json: AsJson = False,
 ) -> None:
     """List sessions with their notebooks."""
@@ -149,7 +146,7 @@ def list_sessions(
 
 def delete(
     session: SessionArgument,
-    remove_file: Annotated[bool, typer.Option("--remove-file", help="Also delete the .ipynb.")] = False,
+    remove_file: Annotated[bool, Option("--remove-file", help="Also delete the .ipynb.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """End a session: its kernel and history go, its notebook stays."""
@@ -164,8 +161,8 @@ def delete(
 
 def logs(
     session: SessionArgument,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
-    network: Annotated[bool, typer.Option("--network", help="What its code asked of the network.")] = False,
+    limit: Annotated[int, Option(min=1, max=1000, help="At most so many.")] = 20,
+    network: Annotated[bool, Option("--network", help="What its code asked of the network.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List what ran in a session, newest first. The daemon's own log is `cellwright daemon logs`."""

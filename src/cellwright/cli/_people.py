@@ -7,9 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from cellwright.audit import AuditLog, acting
+from cellwright.cli._arguments import Argument, Option
 from cellwright.cli._daemon_line import daemon_paths
 from cellwright.cli._terminal import AsJson, ExitCode, fail, note, show_data, table
 from cellwright.errors import CellwrightError
@@ -24,13 +23,13 @@ class RoleChoice(StrEnum):
     OWN = "own"
 
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What they are called.")]
+NameArgument = Annotated[str, Argument(metavar="NAME", help="What they are called.")]
 _ROLE_HELP = "`view` looks; `run` also edits, runs and takes over; `own` also suspends and deletes."
 
 
 def add(
     name: NameArgument,
-    role: Annotated[RoleChoice, typer.Option(help=_ROLE_HELP)] = RoleChoice.VIEW,
+    role: Annotated[RoleChoice, Option(help=_ROLE_HELP)] = RoleChoice.VIEW,
     as_json: AsJson = False,
 ) -> None:
     """Let somebody in, and print their token: this once."""
@@ -48,7 +47,7 @@ def add(
 
 def set_role(
     name: NameArgument,
-    role: Annotated[RoleChoice, typer.Argument(help=_ROLE_HELP)],
+    role: Annotated[RoleChoice, Argument(help=_ROLE_HELP)],
     as_json: AsJson = False,
 ) -> None:
     """Change what somebody may do, at once."""

@@ -11,16 +11,16 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 import anyio
 import anyio.abc
-import typer
 from anyio.streams.memory import MemoryObjectReceiveStream
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from cellwright.cli._allocations import find_host, hosts_of, show_hosts
+from cellwright.cli._arguments import Argument, BadArgument, Exit, Option
 from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli._session_names import NotebookArgument, session_opened
-from cellwright.cli._terminal import ALL_TOKENS, TURN_S, AsJson, ExitCode, LiveWindow, show_data, table
+from cellwright.cli._terminal import ALL_TOKENS, TURN_S, AsJson, ExitCode, LiveWindow, echo, show_data, table
 
 __all__ = [
     "PlanView",
@@ -50,10 +50,10 @@ def continue_plan(
 def fix(
     session: NotebookArgument,
     stdin: Annotated[
-        str | None, typer.Argument(metavar="-", help="`-` reads the code from stdin.", show_default=False)
+        str | None, Argument(metavar="-", help="`-` reads the code from stdin.", show_default=False)
     ] = None,
-    code: Annotated[str | None, typer.Option("--code", help="The TODO's new code.")] = None,
-    file: Annotated[Path | None, typer.Option("--file", help="Or: the file that has it.")] = None,
+    code: Annotated[str | None, Option("--code", help="The TODO's new code.")] = None,
+    file: Annotated[Path | None, Option("--file", help="Or: the file that has it.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Give the TODO that failed, or that waits for it, new code, and go on; without code the fixers are asked."""
@@ -79,7 +79,7 @@ def _code(stdin: str | None, code: str | None, file: Path | None) -> str | None:
 
 def skip(
     session: NotebookArgument,
-    reason: Annotated[str | None, typer.Option(help="Why; it is kept with the plan.")] = None,
+    reason: Annotated[str | None, Option(help="Why; it is kept with the plan.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Leave the TODO that the plan stands at, and go on after it. Exits 0 if the plan succeeded, else 1."""
@@ -89,7 +89,7 @@ def skip(
 def status(
     session: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="NOTEBOOK_OR_SESSION_OR_HOST",
             help="Whose plan, or which host. [default: all]",
             show_default=False,
@@ -117,9 +117,7 @@ def status(
 def plan_status(
     session: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[NOTEBOOK_OR_SESSION]", help="Whose plan. [default: all]", show_default=False
-        ),
+        Argument(metavar="[NOTEBOOK_OR_SESSION]", help="Whose plan. [default: all]", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -144,7 +142,7 @@ def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     for note in _notes(plan):
         _note(note)
     if plan["phase"] == "succeeded":
-        typer.echo(plan["summary"])
+        echo(plan["summary"])
     else:
         _say_why(plan)
 
@@ -268,15 +266,15 @@ def conclude(plan: dict[str, Any], *, as_json: bool) -> NoReturn:
     """Say what became of a plan, and end with a code that says it too."""
     if plan["phase"] == "succeeded":
         if not as_json:
-            typer.echo(plan["summary"])
+            echo(plan["summary"])
         if (hint := _where_files_are(plan)) is not None:
             _note(hint)
         _note(
             f"hint: `cellwright verify {plan['session_id']}` runs the notebook again in a clean kernel, and compares"
         )
-        raise typer.Exit(ExitCode.OK)
+        raise Exit(ExitCode.OK)
     _say_why(plan)
-    raise typer.Exit(ExitCode.RUN_FAILED)
+    raise Exit(ExitCode.RUN_FAILED)
 
 
 def _say_why(plan: dict[str, Any]) -> None:
@@ -328,11 +326,11 @@ def _notes(plan: dict[str, Any]) -> list[str]:
 
 
 def _misused(problem: str, option: str) -> NoReturn:
-    raise typer.BadParameter(problem, param_hint=option)
+    raise BadArgument(problem, argument=option)
 
 
 def _note(text: str) -> None:
-    typer.echo(text, err=True)
+    echo(text, err=True)
 
 
 # A plan as a person sees it: a live table of its TODOs on a terminal, a line for each change elsewhere.

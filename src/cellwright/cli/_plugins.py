@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from cellwright.audit import AuditLog, acting
+from cellwright.cli._arguments import Argument, Option
 from cellwright.cli._daemon_line import daemon_paths
 from cellwright.cli._terminal import AsJson, ExitCode, ProgressLine, fail, note, show_data, table
 from cellwright.errors import CellwrightError
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["disable", "enable", "list_plugins"]
 
 PluginArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A distribution, or one plugin of it such as `tools:roll`.")
+    str, Argument(metavar="NAME", help="A distribution, or one plugin of it such as `tools:roll`.")
 ]
 
 
@@ -30,7 +29,7 @@ class UnknownPlugin(CellwrightError):
 
 def list_plugins(
     measure: Annotated[
-        bool, typer.Option("--measure", help="Import Cellwright's own too, to see what each costs.")
+        bool, Option("--measure", help="Import Cellwright's own too, to see what each costs.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -6,22 +6,22 @@ import json
 from typing import Annotated, Any
 
 import anyio
-import typer
 
 from cellwright.cli._allocations import host_named
+from cellwright.cli._arguments import Exit, Option
 from cellwright.cli._flags import HostOption
 from cellwright.cli._mcp_client import Caller, Progress, call_daemon
 from cellwright.cli._session_names import NotebookArgument, session_of
-from cellwright.cli._terminal import ALL_TOKENS, TURN_S, AsJson, ExitCode, ProgressLine
+from cellwright.cli._terminal import ALL_TOKENS, TURN_S, AsJson, ExitCode, ProgressLine, echo
 
 __all__ = ["replay", "replay_all"]
 
 
 def replay(
     session: NotebookArgument,
-    upto: Annotated[str | None, typer.Option(help="End with this cell, or this execution.")] = None,
+    upto: Annotated[str | None, Option(help="End with this cell, or this execution.")] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds each step may run. [default: as it had]")
+        float | None, Option(min=0.001, help="Seconds each step may run. [default: as it had]")
     ] = None,
     host: HostOption = None,
     as_json: AsJson = False,
@@ -38,10 +38,10 @@ def replay(
 
     found = call_daemon(run)
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        echo(json.dumps(found, ensure_ascii=False))
     else:
         _show(found)
-    raise typer.Exit(ExitCode.OK if found["same"] else ExitCode.RUN_FAILED)
+    raise Exit(ExitCode.OK if found["same"] else ExitCode.RUN_FAILED)
 
 
 async def replay_all(caller: Caller, session: str, **asked: Any) -> dict[str, Any]:
@@ -87,23 +87,23 @@ async def _waited(
 def _show(found: dict[str, Any]) -> None:
     for step in found["steps"]:
         what = "same" if step["same"] else "different"
-        typer.echo(f"{what:<9}  {step['status']:<11}  {step['execution_id']}  {step['cell_id'] or 'scratch'}")
+        echo(f"{what:<9}  {step['status']:<11}  {step['execution_id']}  {step['cell_id'] or 'scratch'}")
         for each in step.get("differences", ()):
             shown = "".join(f"\n  {line}" for line in each["shown"].splitlines())
-            typer.echo(f"  {each['output']}: {each['why']}{shown}")
+            echo(f"  {each['output']}: {each['why']}{shown}")
     if more := found.get("more_steps"):
-        typer.echo(f"… {more} more steps")
+        echo(f"… {more} more steps")
     if more := found.get("more_differences"):
-        typer.echo(f"… {more} more differences")
+        echo(f"… {more} more differences")
     for cell in found["not_run"]:
-        typer.echo(f"not run    {'-':<11}  {'-':<12}  {cell or 'scratch'}")
+        echo(f"not run    {'-':<11}  {'-':<12}  {cell or 'scratch'}")
     for cell in found["edited"]:
-        typer.echo(f"note: cell {cell} was edited or deleted since; what had run ran", err=True)
+        echo(f"note: cell {cell} was edited or deleted since; what had run ran", err=True)
     if not found["total"]:
-        typer.echo("note: nothing had run in this session; `cellwright exec` runs its cells", err=True)
+        echo("note: nothing had run in this session; `cellwright exec` runs its cells", err=True)
     if found.get("reason"):
-        typer.echo(f"error: {found['reason']}", err=True)
-    typer.echo(
+        echo(f"error: {found['reason']}", err=True)
+    echo(
         f"{found['done']} of {found['total']} steps in generation {found['generation']} of {found['session_id']}",
         err=True,
     )

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
-import typer
 
+from cellwright.cli._arguments import Argument, Exit, Option
 from cellwright.cli._flags import UnsafeOption
-from cellwright.cli._terminal import ExitCode, ProgressLine, show_error
+from cellwright.cli._terminal import ExitCode, ProgressLine, echo, show_error
 from cellwright.errors import CellwrightError, NotebookError
 
 if TYPE_CHECKING:
@@ -39,21 +39,21 @@ class _Request:
 
 
 def review(  # a command's options
-    notebook: Annotated[Path, typer.Argument(help="The notebook to look into.", metavar="NOTEBOOK.ipynb")],
-    top: Annotated[int, typer.Option(min=1, help="How many hints to show, the dearest first.")] = 10,
-    min_seconds: Annotated[float, typer.Option(min=0, help="Leave out what costs less.")] = 0.1,
+    notebook: Annotated[Path, Argument(help="The notebook to look into.", metavar="NOTEBOOK.ipynb")],
+    top: Annotated[int, Option(min=1, help="How many hints to show, the dearest first.")] = 10,
+    min_seconds: Annotated[float, Option(min=0, help="Leave out what costs less.")] = 0.1,
     apply: Annotated[
         list[str] | None,
-        typer.Option(metavar="CELL|all", help="Rewrite a cell, by its number or id; may be repeated."),
+        Option(metavar="CELL|all", help="Rewrite a cell, by its number or id; may be repeated."),
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Seconds a cell may run. [default: the setting cell_timeout_s]"),
+        Option(min=0.001, help="Seconds a cell may run. [default: the setting cell_timeout_s]"),
     ] = None,
     model: Annotated[
-        list[str] | None, typer.Option(help="Ask this model where no rule has a faster cell; as in ask.")
+        list[str] | None, Option(help="Ask this model where no rule has a faster cell; as in ask.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
     unsafe: UnsafeOption = False,
 ) -> None:
     """Measure a notebook's cells and try faster ones. Exits 0, with hints or without; 1 if a cell failed."""
@@ -64,15 +64,15 @@ def review(  # a command's options
         found, applied = anyio.run(_review, request)
     except CellwrightError as error:
         show_error(error)
-        raise typer.Exit(ExitCode.ENGINE_FAILED) from None
+        raise Exit(ExitCode.ENGINE_FAILED) from None
     except KeyboardInterrupt:
-        typer.echo("interrupted: nothing is left of it, and the notebook is as it was", err=True)
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
+        echo("interrupted: nothing is left of it, and the notebook is as it was", err=True)
+        raise Exit(ExitCode.INTERRUPTED) from None
     if as_json:
-        typer.echo(json.dumps({**data_of(found, top=top), "applied": applied}, ensure_ascii=False))
+        echo(json.dumps({**data_of(found, top=top), "applied": applied}, ensure_ascii=False))
     else:
         _show(found, top, applied)
-    raise typer.Exit(ExitCode.OK if found.reason is None else ExitCode.RUN_FAILED)
+    raise Exit(ExitCode.OK if found.reason is None else ExitCode.RUN_FAILED)
 
 
 async def _review(request: _Request) -> tuple[Review, list[str]]:
@@ -91,7 +91,7 @@ async def _review(request: _Request) -> tuple[Review, list[str]]:
     ):
         session = await engine.open(source, mode="direct")
         if session.banner is not None:
-            typer.echo(session.banner, err=True)
+            echo(session.banner, err=True)
         with ProgressLine() as line:
 
             async def tell(message: str) -> None:
@@ -132,20 +132,20 @@ def _show(found: Review, top: int, applied: Sequence[str]) -> None:
     for hint in shown:
         _explain(hint)
     if len(found.hints) > top:
-        typer.echo(f"{len(found.hints) - top} more; --top shows them", err=True)
+        echo(f"{len(found.hints) - top} more; --top shows them", err=True)
     if found.reason is not None:
-        typer.echo(f"error: {found.reason}", err=True)
+        echo(f"error: {found.reason}", err=True)
     ran, slowest = len(found.cells), max(found.cells, key=lambda cell: cell.seconds, default=None)
     told = f"{ran} of {found.total} cells ran in {_time(found.seconds)}"
     if slowest is not None:
         memory = max((cell.memory_bytes or 0 for cell in found.cells), default=0)
         told += f", cell {slowest.number} the slowest with {_time(slowest.seconds)}, {_size(memory)} at most on top"
-    typer.echo(f"{told}; {len(found.hints)} hint{'s' * (len(found.hints) != 1)}", err=True)
+    echo(f"{told}; {len(found.hints)} hint{'s' * (len(found.hints) != 1)}", err=True)
     if applied:
-        typer.echo(f"rewritten: {', '.join(applied)}", err=True)
+        echo(f"rewritten: {', '.join(applied)}", err=True)
     elif found.sources:
         numbers = [str(cell.number) for cell in found.cells if cell.cell_id in found.sources]
-        typer.echo(f"the notebook is unchanged; --apply {numbers[0]} or --apply all rewrites it", err=True)
+        echo(f"the notebook is unchanged; --apply {numbers[0]} or --apply all rewrites it", err=True)
 
 
 def _row(hint: Hint) -> tuple[str, ...]:
@@ -162,24 +162,24 @@ def _table(rows: Sequence[tuple[str, ...]]) -> None:
             text.ljust(width) if name == "hint" else text.rjust(width)
             for text, width, name in zip(row, widths, _HEAD, strict=True)
         ]
-        typer.echo("  ".join(cells).rstrip())
+        echo("  ".join(cells).rstrip())
 
 
 def _explain(hint: Hint) -> None:
     times = f", {hint.hits:,} times" if hint.hits > 1 else ""
     where = f" (run by cell {hint.ran_in})" if hint.ran_in != hint.number else ""
-    typer.echo(f"\ncell {hint.number}, line {hint.line}{where}: {hint.what}{times}")
-    typer.echo(f"  {_time(hint.seconds)}, {hint.share:.0%} of the cell. {hint.why}")
+    echo(f"\ncell {hint.number}, line {hint.line}{where}: {hint.what}{times}")
+    echo(f"  {_time(hint.seconds)}, {hint.share:.0%} of the cell. {hint.why}")
     offer = hint.offer
     if offer is None:
         if hint.seen:
-            typer.echo(f"  Not rewritten: {hint.seen}")
+            echo(f"  Not rewritten: {hint.seen}")
         return
     same = f"the same outputs and {offer.compared} variables"
     unseen = f" (not compared: {', '.join(offer.unseen)})" if offer.unseen else ""
-    typer.echo(f"  Tried {offer.rounds} times each in a branch: {same}{unseen}")
+    echo(f"  Tried {offer.rounds} times each in a branch: {same}{unseen}")
     for line in offer.diff.splitlines():
-        typer.echo(f"  {line}")
+        echo(f"  {line}")
 
 
 def _time(seconds: float) -> str:

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
-import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from cellwright.cli._allocations import host_named
+from cellwright.cli._arguments import Argument, BadArgument, Exit, Option
 from cellwright.cli._flags import HostOption, LimitOption, OnError, OnErrorOption, UnsafeOption, limit_values
 from cellwright.cli._questions import ask, can_ask, choose
-from cellwright.cli._terminal import ExitCode, bar, show_error
+from cellwright.cli._terminal import ExitCode, bar, echo, show_error
 from cellwright.errors import CellwrightError, NotebookError, QuestionOver
 from cellwright.notebook import inject_parameters, parse_parameter
 from cellwright.sandbox.policy import Narrowing
@@ -56,32 +56,30 @@ class Request:
 
 
 def run(
-    notebook: Annotated[Path, typer.Argument(help="The notebook to run.", metavar="NOTEBOOK.ipynb")],
+    notebook: Annotated[Path, Argument(help="The notebook to run.", metavar="NOTEBOOK.ipynb")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write here instead of into the notebook itself.")
+        Path | None, Option("-o", "--output", help="Write here instead of into the notebook itself.")
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Seconds a cell may run. [default: the setting cell_timeout_s]"),
+        Option(min=0.001, help="Seconds a cell may run. [default: the setting cell_timeout_s]"),
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("-p", "--param", metavar="NAME=VALUE", help="Set a variable; may be repeated."),
+        Option("-p", "--param", metavar="NAME=VALUE", help="Set a variable; may be repeated."),
     ] = None,
-    allow_errors: Annotated[bool, typer.Option("--allow-errors", help="Go on after a failing cell.")] = False,
+    allow_errors: Annotated[bool, Option("--allow-errors", help="Go on after a failing cell.")] = False,
     on_error: OnErrorOption = OnError.KEEP,
     limit: LimitOption = None,
     host: HostOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
     unsafe: UnsafeOption = False,
 ) -> None:
     """Run a notebook top to bottom and write its outputs. Exits 0 if every cell ran well, else 1."""
     from cellwright.engine.workspace import session_narrowing  # other commands do without the engine
 
     if allow_errors and on_error is OnError.ROLLBACK:
-        raise typer.BadParameter(
-            "with --allow-errors no failure is one to roll back", param_hint="--on-error"
-        )
+        raise BadArgument("with --allow-errors no failure is one to roll back", argument="--on-error")
     try:
         parameters = dict(parse_parameter(text) for text in param or [])
         limits = session_narrowing(limit_values(limit))
@@ -91,18 +89,16 @@ def run(
         report = anyio.run(_run, request)
     except CellwrightError as error:
         show_error(error)
-        raise typer.Exit(ExitCode.ENGINE_FAILED) from None
+        raise Exit(ExitCode.ENGINE_FAILED) from None
     except KeyboardInterrupt:
-        typer.echo("interrupted: the cells that ran are saved", err=True)
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
+        echo("interrupted: the cells that ran are saved", err=True)
+        raise Exit(ExitCode.INTERRUPTED) from None
     if as_json:
-        typer.echo(json.dumps(report.data, ensure_ascii=False))
+        echo(json.dumps(report.data, ensure_ascii=False))
     else:
         written = output or notebook
-        typer.echo(
-            f"outputs are in {written}; `cellwright ui {shlex.quote(str(written))}` shows them", err=True
-        )
-    raise typer.Exit(ExitCode.OK if report.ok else ExitCode.RUN_FAILED)
+        echo(f"outputs are in {written}; `cellwright ui {shlex.quote(str(written))}` shows them", err=True)
+    raise Exit(ExitCode.OK if report.ok else ExitCode.RUN_FAILED)
 
 
 @dataclass(slots=True)
@@ -134,7 +130,7 @@ async def _run(request: Request) -> Report:
                 chosen=Path.cwd(),
             )
         if session.banner is not None:
-            typer.echo(session.banner, err=True)
+            echo(session.banner, err=True)
         if request.parameters:
             await session.apply(inject_parameters(session.document, request.parameters))
         with _attended(session):

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 from urllib.parse import urlencode, urlsplit
 
-import typer
-
+from cellwright.cli._arguments import Argument, Exit, Option
 from cellwright.cli._daemon_line import daemon_paths, open_daemon
 from cellwright.cli._daemons import refuse_if_confined
 from cellwright.cli._flags import SetOption, UnsafeOption, apply_settings
@@ -35,16 +34,16 @@ __all__ = ["open_browser", "serve", "ui"]
 def ui(
     session: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="[NOTEBOOK_OR_SESSION]",
             help="What to show: a session's id, its notebook's name, or its .ipynb file. [default: all sessions]",
             show_default=False,
         ),
     ] = None,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link.")] = False,
+    no_open: Annotated[bool, Option("--no-open", help="Only print the link.")] = False,
     port: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1,
             max=65535,
             help=f"The port. [default: one that is open, or {DEFAULT_PORT}, or a free one]",
@@ -143,15 +142,11 @@ _STEADY_S = 60.0
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = LOOPBACK,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = DEFAULT_PORT,
-    dialect: Annotated[str | None, typer.Option(help="Also speak the tools of another system.")] = None,
-    toolset: Annotated[
-        str | None, typer.Option(help="Only these sets of tools, separated by commas.")
-    ] = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Return, and listen until the daemon stops.")
-    ] = False,
+    host: Annotated[str, Option(help="The address to listen on.")] = LOOPBACK,
+    port: Annotated[int, Option(min=0, max=65535, help="The port; 0 takes a free one.")] = DEFAULT_PORT,
+    dialect: Annotated[str | None, Option(help="Also speak the tools of another system.")] = None,
+    toolset: Annotated[str | None, Option(help="Only these sets of tools, separated by commas.")] = None,
+    detach: Annotated[bool, Option("--detach", help="Return, and listen until the daemon stops.")] = False,
     settings: SetOption = None,
     unsafe: UnsafeOption = False,
     as_json: AsJson = False,
@@ -220,7 +215,7 @@ def _stay(
             connection, failures = _listening_again(request, failures)
             note("listening again at the same address")
     except KeyboardInterrupt:
-        raise typer.Exit(ExitCode.OK) from None
+        raise Exit(ExitCode.OK) from None
 
 
 def _wait_for_the_end(connection: socket.socket) -> None:

@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import Annotated
 
 import anyio
-import typer
 
+from cellwright.cli._arguments import Argument
 from cellwright.cli._mcp_client import Caller, ToolRefused
 
 __all__ = ["NotebookArgument", "session_id_of", "session_of", "session_opened"]
 
 NotebookArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="NOTEBOOK_OR_SESSION", help="A session's id, its notebook's name, or its .ipynb file."
-    ),
+    Argument(metavar="NOTEBOOK_OR_SESSION", help="A session's id, its notebook's name, or its .ipynb file."),
 ]
 
 

@@ -6,9 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from cellwright.audit import AuditLog, acting
+from cellwright.cli._arguments import Argument, BadArgument, Option
 from cellwright.cli._daemon_line import daemon_paths
 from cellwright.cli._terminal import AsJson, ExitCode, fail, show_data, table
 from cellwright.errors import CellwrightError
@@ -56,15 +55,13 @@ def list_sign_ins(as_json: AsJson = False) -> None:
 
 
 def end(
-    sign_in: Annotated[
-        str | None, typer.Argument(metavar="ID", help="As `cellwright sign-ins` lists it.")
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    sign_in: Annotated[str | None, Argument(metavar="ID", help="As `cellwright sign-ins` lists it.")] = None,
+    every: Annotated[bool, Option("--all", help="All of them.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Sign a client out, at once: it must ask again."""
     if (sign_in is None) != every:
-        raise typer.BadParameter("give an ID, or --all")
+        raise BadArgument("give an ID, or --all")
     grants = Grants(_storage())
     try:
         ended = [(client, grant) for client, grant in grants.all() if every or grant.id == sign_in]

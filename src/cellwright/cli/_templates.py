@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import anyio
-import typer
 
 from cellwright.audit import AuditLog, acting
+from cellwright.cli._arguments import Argument, Option
 from cellwright.cli._daemon_line import daemon_paths
 from cellwright.cli._terminal import AsJson, ExitCode, fail, note, show_data, show_error, table
 from cellwright.errors import CellwrightError, TemplateError
@@ -24,7 +24,7 @@ __all__ = ["add", "index", "list_templates", "remove", "search", "show"]
 
 _HEADS = ("NAME", "TITLE", "KIND", "FROM")
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The template's name.")]
+NameArgument = Annotated[str, Argument(metavar="NAME", help="The template's name.")]
 
 
 def list_templates(as_json: AsJson = False) -> None:
@@ -35,7 +35,7 @@ def list_templates(as_json: AsJson = False) -> None:
 
 def search(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORD]...", help="What it is about. [default: all]")
+        list[str] | None, Argument(metavar="[WORD]...", help="What it is about. [default: all]")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -60,9 +60,9 @@ def add(
     name: NameArgument,
     gallery: Annotated[
         str | None,
-        typer.Option("--from", metavar="GALLERY", help="Of this gallery. [default: the first that has it]"),
+        Option("--from", metavar="GALLERY", help="Of this gallery. [default: the first that has it]"),
     ] = None,
-    called: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Under another name.")] = None,
+    called: Annotated[str | None, Option("--as", metavar="NAME", help="Under another name.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring a gallery's template here, held against its index, so that notebooks can begin with it. Nothing of it is run."""
@@ -86,7 +86,7 @@ def remove(name: NameArgument, as_json: AsJson = False) -> None:
 
 
 def index(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="It holds a folder for each template.")],
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="It holds a folder for each template.")],
     as_json: AsJson = False,
 ) -> None:
     """Check a folder of templates, and write its index with their SHA-256, to offer them as a gallery."""

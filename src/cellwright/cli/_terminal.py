@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -16,8 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, Self
 
-import typer
-
+from cellwright.cli._arguments import Exit, Option
 from cellwright.errors import CellwrightError
 
 if TYPE_CHECKING:
@@ -34,8 +34,11 @@ __all__ = [
     "ProgressLine",
     "as_installed",
     "bar",
+    "confirm",
     "counted",
+    "echo",
     "fail",
+    "from_here",
     "in_commands",
     "local_time",
     "note",
@@ -48,7 +51,11 @@ __all__ = [
 ]
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+
+
+# Colours and the like are for terminals.
+_ESCAPE = re.compile(r"\x1b\[[;?0-9]*[a-zA-Z]")
 
 
 class ExitCode(IntEnum):
@@ -61,30 +68,53 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a text, on stdout or on stderr, at once."""
+    stream = sys.stderr if err else sys.stdout
+    stream.write((text if stream.isatty() else _ESCAPE.sub("", text)) + "\n" * nl)
+    stream.flush()
+
+
+def confirm(question: str, *, default: bool) -> bool:
+    """Ask a person at the terminal for yes or no.
+
+    Raises:
+        EOFError: the input ended.
+    """
+    while True:
+        echo(f"{question} [{'Y/n' if default else 'y/N'}]: ", err=True, nl=False)
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        answer = line.strip().lower()
+        if answer in ("", "y", "yes", "n", "no"):
+            return answer[0] == "y" if answer else default
+
+
 def show_data(data: Any, text: str, *, as_json: bool) -> None:
     """Print what a command answers, on stdout."""
     if as_json:
-        typer.echo(json.dumps(data, ensure_ascii=False))
+        echo(json.dumps(data, ensure_ascii=False))
     elif text:
-        typer.echo(text)
+        echo(text)
 
 
 def note(text: str) -> None:
     """Say something beside the data, on stderr."""
-    typer.echo(as_installed(text), err=True)
+    echo(as_installed(text), err=True)
 
 
 def show_error(error: CellwrightError) -> None:
     """Say on stderr what failed and what to do."""
-    typer.echo(as_installed(f"error: {error.message}"), err=True)
+    echo(as_installed(f"error: {error.message}"), err=True)
     if error.hint:
-        typer.echo(as_installed(f"hint: {error.hint}"), err=True)
+        echo(as_installed(f"hint: {error.hint}"), err=True)
 
 
 def fail(error: CellwrightError, code: ExitCode = ExitCode.ENGINE_FAILED) -> NoReturn:
     """Say what failed, and end the command."""
     show_error(error)
-    raise typer.Exit(code)
+    raise Exit(code)
 
 
 # Texts for a terminal: messages of the daemon's tools with commands in place of calls, numbers of tokens and
@@ -147,6 +177,11 @@ def as_installed(text: str) -> str:
 def printable(text: str) -> str:
     """Text of models and notebooks without what a terminal would obey."""
     return "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
+
+
+def from_here(path: str) -> str:
+    """A path as it is typed in this directory."""
+    return os.path.relpath(path) if Path(path).is_relative_to(Path.cwd()) else path
 
 
 def counted(number: int, one: str) -> str:

@@ -9,8 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from cellwright.cli._arguments import Argument, BadArgument, Exit, Option
 from cellwright.cli._mcp_client import Caller, call_daemon
 from cellwright.cli._terminal import (
     ALL_TOKENS,
@@ -37,16 +36,14 @@ class FetchType(StrEnum):
 
 
 def fetch(
-    url: Annotated[str | None, typer.Argument(help="What to fetch, http or https.")] = None,
-    kind: Annotated[FetchType, typer.Option("--type", help="What to read it as.")] = FetchType.HTML,
+    url: Annotated[str | None, Argument(help="What to fetch, http or https.")] = None,
+    kind: Annotated[FetchType, Option("--type", help="What to read it as.")] = FetchType.HTML,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="A file in the data directory to save it to.")
+        str | None, Option("--output", "-o", help="A file in the data directory to save it to.")
     ] = None,
-    session: Annotated[
-        str | None, typer.Option(help="Fetch for a session, into its directory and log.")
-    ] = None,
-    refresh: Annotated[bool, typer.Option("--refresh", help="Ask the host whatever the cache has.")] = False,
-    log: Annotated[bool, typer.Option("--log", help="Show the newest requests instead.")] = False,
+    session: Annotated[str | None, Option(help="Fetch for a session, into its directory and log.")] = None,
+    refresh: Annotated[bool, Option("--refresh", help="Ask the host whatever the cache has.")] = False,
+    log: Annotated[bool, Option("--log", help="Show the newest requests instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Fetch a page as Markdown, JSON, text or a file, if the network policy allows it."""
@@ -54,7 +51,7 @@ def fetch(
         _show_log(as_json=as_json)
         return
     if url is None:
-        raise typer.BadParameter("give a URL, or --log", param_hint="URL")
+        raise BadArgument("give a URL, or --log", argument="URL")
     data = call_daemon(
         lambda caller: caller.data(
             "web_fetch",
@@ -103,18 +100,18 @@ def _show_log(*, as_json: bool) -> None:
 def visualize(
     file: Annotated[
         str,
-        typer.Argument(help="CSV or JSON: a file here, else one in the data directory; `-` is stdin."),
+        Argument(help="CSV or JSON: a file here, else one in the data directory; `-` is stdin."),
     ],
-    kind: Annotated[str, typer.Option("--type", help="Such as bar_chart, line_chart, table.")] = "auto",
-    x: Annotated[str | None, typer.Option(help="The column of the x axis.")] = None,
-    y: Annotated[list[str] | None, typer.Option(help="A column of the y axis; may be repeated.")] = None,
-    group: Annotated[str | None, typer.Option(help="The column to colour by.")] = None,
-    title: Annotated[str | None, typer.Option(help="What it shows.")] = None,
+    kind: Annotated[str, Option("--type", help="Such as bar_chart, line_chart, table.")] = "auto",
+    x: Annotated[str | None, Option(help="The column of the x axis.")] = None,
+    y: Annotated[list[str] | None, Option(help="A column of the y axis; may be repeated.")] = None,
+    group: Annotated[str | None, Option(help="The column to colour by.")] = None,
+    title: Annotated[str | None, Option(help="What it shows.")] = None,
     directory: Annotated[
-        str | None, typer.Option("--dir", metavar="NAME", help="Where in the data directory it is kept.")
+        str | None, Option("--dir", metavar="NAME", help="Where in the data directory it is kept.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the picture, or a table's HTML, here.")
+        Path | None, Option("-o", "--output", help="Write the picture, or a table's HTML, here.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -125,7 +122,7 @@ def visualize(
         given = _given(file)
     except CellwrightError as error:
         show_error(error)
-        raise typer.Exit(ExitCode.RUN_FAILED) from error
+        raise Exit(ExitCode.RUN_FAILED) from error
     data = call_daemon(
         lambda caller: caller.data(
             "visualize", **given, type=kind, options=options, workingDir=directory, response_format="json"
@@ -168,13 +165,11 @@ def _write(output: Path, shown: list[dict[str, Any]]) -> None:
         write_atomically(output, content)
     except CellwrightError as error:
         show_error(error)
-        raise typer.Exit(ExitCode.RUN_FAILED) from error
+        raise Exit(ExitCode.RUN_FAILED) from error
 
 
 def calc(
-    expression: Annotated[
-        list[str], typer.Argument(metavar="EXPRESSION...", help="Such as `3 ft + 20 cm to m`.")
-    ],
+    expression: Annotated[list[str], Argument(metavar="EXPRESSION...", help="Such as `3 ft + 20 cm to m`.")],
     as_json: AsJson = False,
 ) -> None:
     """Calculate: exact numbers, units, statistics, matrices, dates."""
@@ -184,7 +179,7 @@ def calc(
         answer = calculate(" ".join(expression))
     except CellwrightError as error:
         show_error(error)
-        raise typer.Exit(ExitCode.RUN_FAILED) from None
+        raise Exit(ExitCode.RUN_FAILED) from None
     if not as_json:
         for told in answer.notes:
             note(told)
@@ -192,10 +187,10 @@ def calc(
 
 
 def call(
-    tool: Annotated[str, typer.Argument(help="The tool's name, such as one that a plugin brings.")],
+    tool: Annotated[str, Argument(help="The tool's name, such as one that a plugin brings.")],
     given: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME=VALUE...", help="Its arguments; lists and objects as JSON."),
+        Argument(metavar="NAME=VALUE...", help="Its arguments; lists and objects as JSON."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -208,10 +203,10 @@ def call(
 def _argument(given: str) -> tuple[str, Any]:
     name, equals, value = given.partition("=")
     if not equals or not name:
-        raise typer.BadParameter(f"{given!r} is not of the form NAME=VALUE", param_hint="NAME=VALUE")
+        raise BadArgument(f"{given!r} is not of the form NAME=VALUE", argument="NAME=VALUE")
     if not value.startswith(("[", "{")):
         return name, value
     try:
         return name, json.loads(value)
     except ValueError as error:
-        raise typer.BadParameter(f"{name} is no JSON: {error}", param_hint="NAME=VALUE") from None
+        raise BadArgument(f"{name} is no JSON: {error}", argument="NAME=VALUE") from None

@@ -7,14 +7,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from cellwright.cli._ask import from_here
+from cellwright.cli._arguments import Argument, Exit, Option
 from cellwright.cli._mcp_client import Caller, call_daemon
 from cellwright.cli._terminal import (
     AsJson,
     ExitCode,
     counted,
+    echo,
+    from_here,
     note,
     printable,
     show_data,
@@ -27,7 +27,7 @@ from cellwright.errors import CellwrightError
 __all__ = ["delete_conversation", "list_conversations", "show_conversation", "trace"]
 
 _ENDS = frozenset({"answer", "stop"})
-ConversationArgument = Annotated[str, typer.Argument(metavar="CONVERSATION", help="A conversation's id.")]
+ConversationArgument = Annotated[str, Argument(metavar="CONVERSATION", help="A conversation's id.")]
 
 
 def _about(what: str, **arguments: Any) -> dict[str, Any]:
@@ -71,18 +71,18 @@ def show_conversation(conversation: ConversationArgument, as_json: AsJson = Fals
 
 
 def delete_conversation(
-    conversation: Annotated[list[str], typer.Argument(metavar="CONVERSATION...", help="Their ids.")],
+    conversation: Annotated[list[str], Argument(metavar="CONVERSATION...", help="Their ids.")],
 ) -> None:
     """Delete conversations with their traces. Their notebooks stay."""
     for each in conversation:
         _about("forget", conversation=each)
-        typer.echo(each)
+        echo(each)
 
 
 def trace(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, as `ask` tells it.")],
+    run: Annotated[str, Argument(metavar="RUN", help="A run's id, as `ask` tells it.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write all of it into this file, as JSON.")
+        Path | None, Option("-o", "--output", help="Write all of it into this file, as JSON.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -97,7 +97,7 @@ def trace(
             )
         except CellwrightError as error:
             show_error(error)
-            raise typer.Exit(ExitCode.RUN_FAILED) from error
+            raise Exit(ExitCode.RUN_FAILED) from error
         note(f"wrote {output}")
     if as_json or output is None:
         show_data(found, "\n".join(map(_step, found["steps"])), as_json=as_json)

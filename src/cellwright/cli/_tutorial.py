@@ -9,8 +9,7 @@ import importlib.util
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from cellwright.cli._arguments import Option
 from cellwright.cli._flags import WorkMode
 from cellwright.cli._mcp_client import Caller, call_daemon
 from cellwright.cli._terminal import AsJson, fail, note, show_data, table
@@ -23,7 +22,7 @@ _FOLDER = Path("cellwright-tutorial")
 
 
 def tutorial(
-    no_open: Annotated[bool, typer.Option("--no-open", help="Open no browser.")] = False,
+    no_open: Annotated[bool, Option("--no-open", help="Open no browser.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Open three notebooks that teach by doing: a first one, an agent beside you, checkpoints and branches.

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
-import typer
 
+from cellwright.cli._arguments import Exit, Option
 from cellwright.cli._mcp_client import Caller, call_daemon
 from cellwright.cli._session_names import NotebookArgument
-from cellwright.cli._terminal import TURN_S, AsJson, ExitCode, ProgressLine
+from cellwright.cli._terminal import TURN_S, AsJson, ExitCode, ProgressLine, echo
 
 __all__ = ["verify"]
 
@@ -20,15 +20,13 @@ def verify(
     session: NotebookArgument,
     tolerance: Annotated[
         float | None,
-        typer.Option(
-            min=0, max=0.99, help="How far apart numbers may be, relative to the larger. [default: 1e-9]"
-        ),
+        Option(min=0, max=0.99, help="How far apart numbers may be, relative to the larger. [default: 1e-9]"),
     ] = None,
     mask: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME|REGEX", help="What may differ: times, dates, uuids, paths, or a pattern."),
+        Option(metavar="NAME|REGEX", help="What may differ: times, dates, uuids, paths, or a pattern."),
     ] = None,
-    timeout: Annotated[float | None, typer.Option(min=0.001, help="Seconds a cell may run.")] = None,
+    timeout: Annotated[float | None, Option(min=0.001, help="Seconds a cell may run.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a notebook from the top in a clean kernel and compare. Exits 0 if it is verified, else 1."""
@@ -47,10 +45,10 @@ def verify(
 
     found = call_daemon(run)
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        echo(json.dumps(found, ensure_ascii=False))
     else:
         _show(found)
-    raise typer.Exit(ExitCode.OK if found["verified"] else ExitCode.RUN_FAILED)
+    raise Exit(ExitCode.OK if found["verified"] else ExitCode.RUN_FAILED)
 
 
 async def _session(caller: Caller, named: str) -> str:
@@ -81,29 +79,27 @@ async def _finished(caller: Caller, session: str) -> dict[str, Any]:
     except anyio.get_cancelled_exc_class():
         with caller.stopping():
             await _ask(caller, session, cancel=True)
-            typer.echo(
-                "stopped; nothing is left of it, and the notebook keeps the certificate it had", err=True
-            )
+            echo("stopped; nothing is left of it, and the notebook keeps the certificate it had", err=True)
         raise
 
 
 def _show(found: dict[str, Any]) -> None:
     for finding in found["findings"]:
-        typer.echo(f"{finding['kind']:<13}  {finding['cell_id']}  {finding['message']}")
+        echo(f"{finding['kind']:<13}  {finding['cell_id']}  {finding['message']}")
     for cell in found["cells"]:
         what = "same" if cell["same"] else "different"
-        typer.echo(f"{what:<13}  {cell['cell_id']}  {cell['status']}")
+        echo(f"{what:<13}  {cell['cell_id']}  {cell['status']}")
         for each in cell.get("differences", ()):
             shown = "".join(f"\n  {line}" for line in each["shown"].splitlines())
-            typer.echo(f"  {each['output']}: {each['why']}{shown}")
+            echo(f"  {each['output']}: {each['why']}{shown}")
     for cell in found["not_run"]:
-        typer.echo(f"{'not run':<13}  {cell}")
+        echo(f"{'not run':<13}  {cell}")
     if found.get("reason"):
-        typer.echo(f"error: {found['reason']}", err=True)
+        echo(f"error: {found['reason']}", err=True)
     verdict = "verified" if found["verified"] else "not verified"
     certificate = found.get("certificate")
     about = ""
     if certificate is not None:
         inputs, packages = len(certificate["inputs"]), len(certificate["packages"])
         about = f", {packages} packages, {inputs} input files, {certificate['seconds']:g} s"
-    typer.echo(f"{verdict}: {found['done']} of {found['total']} cells{about}", err=True)
+    echo(f"{verdict}: {found['done']} of {found['total']} cells{about}", err=True)

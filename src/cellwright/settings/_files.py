@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -163,9 +162,11 @@ def _without_the_users(file: SettingsFile) -> SettingsFile:
 
 
 def _read_toml(path: Path) -> SettingsFile:
+    import tomllib  # commands that speak to the daemon read no file where there is none
+
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise SettingsUnreadable(f"{path} is not TOML: {error}", hint="Correct that line") from error
     except OSError as error:
         raise SettingsUnreadable(f"{path} cannot be read: {error.strerror}") from error

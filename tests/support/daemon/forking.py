@@ -154,7 +154,7 @@ def _import_everything() -> None:
     gc.disable()
     import anyio._backends._asyncio  # noqa: F401
     import mcp  # noqa: F401
-    import pydantic  # noqa: F401  # what typer reads values with
+    import pydantic  # noqa: F401  # what the daemon reads arguments with
 
     import cellwright.daemon.__main__
     import cellwright.daemon._service

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -121,12 +119,3 @@ async def test_errors_of_the_protocol_and_requests_of_the_server_are_answered() 
         await far.say(id="theirs", method="ping")
         assert (await far.hear())["error"]["code"] == -32601
         await far.say(id=asked["id"], error={"code": -32602, "message": "no such tool"})
-
-
-def test_a_verb_imports_neither_the_sdk_nor_pydantic() -> None:
-    code = (
-        "import sys; from cellwright.cli._commands import program_of; program_of('list');"
-        "print(*sorted({one.partition('.')[0] for one in sys.modules}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {"mcp", "pydantic", "pydantic_settings", "httpx", "rich"} & set(done.stdout.split()) == set()

@@ -22,6 +22,15 @@ try:
 finally:
     print(*sys.modules, file=sys.stderr)
 """
+LOADED = """
+import sys
+from cellwright.cli._commands import function_named
+from cellwright.cli._daemon_line import daemon_paths
+daemon_paths()
+for command in {commands}:
+    function_named(command)
+print(*sys.modules)
+"""
 ELSEWHERE = """
 import io, json, runpy, sys
 import pydantic_settings  # the standard library itself looks for files of the system that it was built for
@@ -59,6 +68,16 @@ def test_help_and_the_overview_load_no_library(tmp_path: Path) -> None:
         assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
         heavy = {"typer", "pydantic", "anyio", "asyncio", "rich", "msgspec", "dataclasses", "typing"}
         assert heavy & loaded <= {"typing"}, arguments
+
+
+def test_a_command_that_asks_the_daemon_loads_no_library_that_it_can_do_without() -> None:
+    """What a command imports is most of its processor time."""
+    code = LOADED.format(
+        commands=["list", "show", "exec", "checkpoint", "host list", "audit show", "tool calc"]
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"typer", "click", "pydantic", "rich", "mcp", "starlette", "psutil", "tomllib", "nbformat"}
+    assert heavy & {name.partition(".")[0] for name in done.stdout.split()} == set()
 
 
 def test_alone_it_says_where_one_is_and_what_to_do_next(place: Place) -> None:

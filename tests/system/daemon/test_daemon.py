@@ -451,7 +451,6 @@ def test_the_pump_imports_nothing_heavy() -> None:
     heavy = {
         "anyio",
         "asyncio",
-        "typer",
         "click",
         "pydantic",
         "mcp",
@@ -472,7 +471,7 @@ def test_finding_the_storage_directory_imports_nothing_heavy() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )
-    assert {"anyio", "typer", "pydantic", "mcp", "msgspec"} & set(done.stdout.split()) == set()
+    assert {"anyio", "pydantic", "mcp", "msgspec"} & set(done.stdout.split()) == set()
 
 
 def test_the_log_is_kept_to_a_size_and_what_is_printed_follows_it(place: Place) -> None:

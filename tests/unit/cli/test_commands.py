@@ -7,15 +7,17 @@ import os
 import re
 import subprocess
 import sys
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
-from typer.testing import CliRunner
 
 import cellwright
 from cellwright.cli import main
+from cellwright.cli._arguments import Argument, BadArgument, Option, parameters_of, read_arguments
 from cellwright.cli._catalogue import COMMANDS, NOUNS, OLD_NAMES, SCREEN, find
-from cellwright.cli._commands import program_of
+from cellwright.cli._commands import function_named, run_command
 from cellwright.cli._daemon_line import _tell_of_newer_settings
 from cellwright.cli._executions import _show
 from cellwright.cli._help import FILE, answer, recorded
@@ -56,10 +58,94 @@ def test_the_first_screen_has_at_most_twenty_commands_and_every_group(
     assert [name for name in COMMANDS if f"  {name} " not in shown] == []
 
 
-def test_every_command_is_built_alone_and_read_by_typer() -> None:
+def test_every_command_reads_its_arguments_and_refuses_an_option_that_it_does_not_have() -> None:
     for command in COMMANDS:
-        done = CliRunner().invoke(program_of(command), ["--no-such-option-at-all", "x"])
-        assert done.exit_code in (2, 1 if command == "tool calc" else 2), (command, done.output)
+        parameters = parameters_of(function_named(command))
+        with pytest.raises(BadArgument, match="There is no option `--no-such-option-at-all`"):
+            read_arguments(parameters, ["--no-such-option-at-all", "x"])
+        wanted = [(each.choices or ["1"])[0] for each in parameters if each.is_required]
+        given = read_arguments(parameters, wanted)
+        assert [each.name for each in parameters if each.name not in given] == []
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+def paint(
+    what: Annotated[str, Argument()],
+    where: Annotated[list[str] | None, Argument(metavar="PLACE")] = None,
+    colour: Annotated[Colour | None, Option()] = None,
+    coats: Annotated[int, Option("-n", "--coats", min=1, max=3)] = 1,
+    tool: Annotated[list[Path] | None, Option("--tool")] = None,
+    width: Annotated[float | None, Option(min=0.1)] = None,
+    dry: Annotated[bool | None, Option("--dry/--wet")] = None,
+    *,
+    as_json: Annotated[bool, Option("--json")] = False,
+) -> None:
+    """Paint."""
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ("wall", {"what": "wall"}),
+        ("--json wall in out", {"what": "wall", "where": ["in", "out"], "as_json": True}),
+        ("wall --colour red -n2", {"what": "wall", "colour": Colour.RED, "coats": 2}),
+        ("--coats=3 wall --tool a --tool -b", {"what": "wall", "coats": 3, "tool": [Path("a"), Path("-b")]}),
+        ("wall --wet", {"what": "wall", "dry": False}),
+        ("--dry -- wall --wet", {"what": "wall", "dry": True, "where": ["--wet"]}),
+        ("-", {"what": "-"}),
+    ],
+)
+def test_arguments_are_read_in_any_order_and_as_the_types_say(words: str, given: dict[str, Any]) -> None:
+    defaults = {
+        "where": None,
+        "colour": None,
+        "coats": 1,
+        "tool": None,
+        "width": None,
+        "dry": None,
+        "as_json": False,
+    }
+    assert read_arguments(parameters_of(paint), words.split()) == {**defaults, **given}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "WHAT: is missing"),
+        ("wall --colours red", "There is no option `--colours`; did you mean `--colour`?"),
+        ("wall --colour green", "--colour: 'green' is not one of red, blue"),
+        ("wall --coats", "--coats: a value is missing behind it"),
+        ("wall --coats x", "--coats: 'x' is not a whole number"),
+        ("wall -n 4", "--coats: 4 is not at least 1 and at most 3"),
+        ("wall --width -1", "--width: -1 is not at least 0.1"),
+        ("wall --width nan", "--width: nan is not at least 0.1"),
+        ("wall --json=yes", "--json: takes no value"),
+    ],
+)
+def test_an_argument_that_cannot_be_meant_is_named(words: str, said: str) -> None:
+    with pytest.raises(BadArgument) as refused:
+        read_arguments(parameters_of(paint), words.split())
+    assert str(refused.value) == said
+
+
+def test_a_negative_number_is_no_option_of_the_calculator(monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = parameters_of(function_named("tool calc"))
+    given = read_arguments(parameters, ["-2", "+", "3", "--json"], of_numbers=True)
+    assert (given["expression"], given["as_json"]) == (["-2", "+", "3"], True)
+
+
+def test_a_wrong_argument_ends_a_command_with_the_way_to_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        run_command("host stop", ["--alll"])
+    assert end.value.code == 2
+    assert capsys.readouterr().err == (
+        "error: There is no option `--alll`; did you mean `--all`?\n"
+        "hint: `cellwright host stop --help` tells what it takes\n"
+    )
 
 
 def test_a_command_that_stands_below_a_noun_is_found_by_its_earlier_name_too() -> None:
