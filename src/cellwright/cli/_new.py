@@ -156,8 +156,10 @@ def _from_file(path: Path, language: str | None) -> PlanFile:
 
 def _from_template(name: str, values: dict[str, str] | None, *, run: bool) -> Template:
     """Look at the template here, so that what is wrong is said before a kernel starts."""
+    from cellwright.plugins.registry import let_in  # as above
     from cellwright.templates import Catalogue  # as above
 
+    let_in(Path(daemon_paths().storage))
     try:
         found = Catalogue.at(Path(daemon_paths().storage)).find(name)
         found.opening(values or {})

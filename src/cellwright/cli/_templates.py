@@ -112,8 +112,10 @@ def show(name: NameArgument, as_json: AsJson = False) -> None:
 
 
 def _catalogue() -> Catalogue:
-    from cellwright.templates import Catalogue  # most commands do without pydantic
+    from cellwright.plugins.registry import let_in  # most commands do without pydantic and plugins
+    from cellwright.templates import Catalogue  # as above
 
+    let_in(Path(daemon_paths().storage))
     return Catalogue.at(Path(daemon_paths().storage))
 
 

@@ -46,6 +46,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             ),
             Kind("providers", "a provider of models", "cellwright.agent.models.providers:Provider"),
             Kind("dialects", "a dialect", "cellwright.mcp.dialects.dialect:DialectPlugin"),
+            Kind("templates", "a folder of templates", "pathlib:Path"),
             Kind("tools", "a tool", "cellwright.plugins.ports:Tool"),
         )
     }

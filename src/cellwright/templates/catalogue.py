@@ -1,4 +1,4 @@
-"""Which templates there are: folders of folders, ours first, then those that the user added. Runs nothing of them."""
+"""Which templates there are: the folders of plugins, ours first, and what the user added. Runs nothing of them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Self
 
 from cellwright.errors import TemplateError, UnknownTemplate
+from cellwright.plugins.registry import Registry, registry
 from cellwright.templates.model import MANIFEST, MOST_BYTES, Template, belongs, read_template
 
-__all__ = ["ORIGIN", "OWN", "Catalogue", "files_of"]
+__all__ = ["ORIGIN", "Catalogue", "files_of"]
 
-OWN = Path(__file__).parent / "own"
 ORIGIN = "origin.json"
 """Beside a template that came from a gallery: which one, and the SHA-256 of its files."""
+
+_ADDED = "added"
 
 _log = logging.getLogger(__name__)
 
@@ -26,14 +28,18 @@ _log = logging.getLogger(__name__)
 class Catalogue:
     """The templates of some folders, each by its name; a folder earlier in the list wins."""
 
-    def __init__(self, folders: Sequence[tuple[str, Path]]) -> None:
-        """``folders`` hold templates; each with the words for where those come from."""
-        self._folders = (("cellwright", OWN), *folders)
+    def __init__(self, folders: Sequence[tuple[str, Path]], *, plugins: Registry | None = None) -> None:
+        """``folders`` hold templates, besides those of plugins; each with the words for where those come from.
+
+        ``plugins`` are those of this process by default.
+        """
+        self._folders = tuple(folders)
+        self._plugins = plugins
 
     @classmethod
     def at(cls, storage: Path) -> Self:
         """The templates that a user of this storage directory has: ours, and those that were added."""
-        return cls([("added", storage / "templates")])
+        return cls([(_ADDED, storage / "templates")])
 
     def templates(self) -> list[Template]:
         """Read every template; one that cannot be read is logged and left out."""
@@ -71,11 +77,19 @@ class Catalogue:
         return [one for one in self.templates() if all(word in _text_of(one) for word in wanted)]
 
     def _places(self) -> Iterator[tuple[str, Path]]:
-        for source, folder in self._folders:
-            if folder.is_dir():
-                for inner in sorted(folder.iterdir()):
-                    if (inner / MANIFEST).is_file():
-                        yield _origin(inner) or source, inner
+        there = self._plugins or registry()
+        registered = ((plugin.entry.distribution, path) for plugin, path in there.every("templates"))
+        for source, folder in (*registered, *self._folders):
+            for inner in _folders_in(folder):
+                yield (_origin(inner) if source == _ADDED else None) or source, inner
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """Those that say that they are templates; none where the folder is not there, or not for us."""
+    try:
+        return [inner for inner in sorted(folder.iterdir()) if (inner / MANIFEST).is_file()]
+    except OSError:
+        return []
 
 
 def _text_of(template: Template) -> str:

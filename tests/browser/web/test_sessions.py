@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from cellwright.templates.catalogue import OWN
+from cellwright.templates.own_folder import OWN
 from cellwright.web._sessions import Choice, SessionRow, chosen, counted
 from tests.browser.web.conftest import Looker, Served
 

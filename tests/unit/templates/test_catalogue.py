@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import TemplateError, UnknownTemplate
+from cellwright.plugins._entry_points import OURS, PluginEntry
+from cellwright.plugins.registry import Registry, registry
 from cellwright.templates import Catalogue
 from cellwright.templates.model import MOST_BYTES
 
@@ -112,6 +114,16 @@ def test_a_template_that_cannot_be_read_is_named_and_leaves_the_others_alone(
     assert "greeting" in caught.value.message
     assert "greeting" not in {one.name for one in catalogue.templates()}
     assert catalogue.find("csv-report")
+
+
+def test_folders_of_templates_come_from_plugins_and_ours_is_one_of_them(tmp_path: Path) -> None:
+    assert registry().names("templates") == ("own",)
+    folder(tmp_path)
+    alone = Catalogue([("here", tmp_path)], plugins=Registry(entries=()))
+    assert [one.name for one in alone.templates()] == ["greeting"]
+    ours = PluginEntry("templates", "other-name", "cellwright.templates.own_folder:OWN", OURS, "1")
+    both = Catalogue([("here", tmp_path)], plugins=Registry(entries=(ours,)))
+    assert [one.source for one in both.templates()] == ["cellwright"] * 9 + ["here"]
 
 
 def test_a_link_in_a_template_is_not_followed(tmp_path: Path) -> None:
