@@ -16,6 +16,7 @@ import anyio.to_thread
 
 from cellwright.audit import AuditLog
 from cellwright.charts import Renderer
+from cellwright.connections.known import known_connections
 from cellwright.engine.engine import Engine, EngineParts, HostFactory
 from cellwright.engine.journal import Journal
 from cellwright.engine.options import EngineOptions, PackageOptions
@@ -23,7 +24,7 @@ from cellwright.engine.placement import DefaultHost, HostKind
 from cellwright.engine.remote_documents import MirrorFactory
 from cellwright.errors import PackageRefused, StorageInUse
 from cellwright.formats.renderer import PageMaker
-from cellwright.hosts import protocol
+from cellwright.hosts import HostPaths, protocol
 from cellwright.plugins.registry import let_in, registry
 from cellwright.sandbox.approved_packages import DEFAULT_APPROVED, ApprovedList
 from cellwright.sandbox.npm import DEFAULT_APPROVED_NPM
@@ -203,6 +204,7 @@ def engine_options(settings: Settings, *, kept: Path | None = None) -> EngineOpt
         moves_on_expiry=settings.slurm_on_expiry == "move",
         kept=kept or settings.storage,
         approvals=settings.approvals,
+        connections=known_connections(settings.connections),
         dangers=tuple(settings.dangers),
     )
 
@@ -226,16 +228,23 @@ def host_options(settings: Settings, home: Path) -> protocol.HostOptions:
         idle_s=settings.host_idle_s,
         policy=None if settings.unsafe_no_sandbox else _policy(settings),
         secret=(str(home), str(settings.storage)),
-        passed_environment=settings.pass_environment,
+        passed_environment=_passed_environment(settings),
         namespaces=settings.sandbox_namespaces,
         packages=str(settings.storage / "packages"),
         approved_imports=_approved_imports(settings),
         opening=_opening(settings),
+        connections=str(HostPaths(settings.storage).connections) if settings.connections else "",
         max_checkpoints=settings.max_checkpoints,
         max_checkpoint_memory=settings.max_checkpoint_memory,
         remote_launcher="cellwright.jupyter.launcher:JupyterLauncher",
         allocation_idle_s=settings.slurm_idle_s,
     )
+
+
+def _passed_environment(settings: Settings) -> tuple[str, ...]:
+    """The variables that code sees: none that holds a connection's credential, or the settings themselves."""
+    secret = {one.password_env for one in settings.connections.values()} | {"CELLWRIGHT_CONNECTIONS"}
+    return tuple(name for name in settings.pass_environment if name not in secret)
 
 
 def _approved_imports(settings: Settings) -> tuple[tuple[str, str], ...]:

@@ -56,6 +56,9 @@
     ├── FetchError               something on the web cannot be had
     │   ├── FetchRefused         the network policy, or the URL itself; nothing was asked of anybody
     │   └── FetchFailed          it was asked for, and did not come, or not as what it was asked for
+    ├── NamedConnectionError     something that is reached by a connection's name
+    │   ├── UnknownConnection    the operator named none like this
+    │   └── ConnectionFailed     its server, or the broker in between, refused or did not answer
     ├── CalculationError         an expression has no value, or none that is told
     │   ├── ExpressionInvalid    it is not of the calculator's grammar, or names what there is not
     │   ├── CalculationTooLarge  a bound of the calculator stops it
@@ -555,3 +558,18 @@ class PackageFailed(SandboxError):
 
 class NetworkRuleInvalid(SandboxError):
     code = "network_rule_invalid"
+
+
+# Databases, stores and services that the operator named.
+
+
+class NamedConnectionError(CellwrightError):
+    code = "connection"
+
+
+class UnknownConnection(NamedConnectionError):
+    code = "unknown_connection"
+
+
+class ConnectionFailed(NamedConnectionError):
+    code = "connection_failed"

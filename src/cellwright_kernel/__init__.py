@@ -10,9 +10,15 @@ from importlib import import_module
 from typing import Any
 
 # Loaded on first use: importing this package costs a kernel nothing.
-_FROM = {"get": "_values", "names": "_values", "put": "_values", "show": "_chart_manifest"}
+_FROM = {
+    "connect": "_connections",
+    "get": "_values",
+    "names": "_values",
+    "put": "_values",
+    "show": "_chart_manifest",
+}
 
-__all__ = ["get", "names", "put", "show"]  # given out below
+__all__ = ["connect", "get", "names", "put", "show"]  # given out below
 
 
 def __getattr__(name: str) -> Any:

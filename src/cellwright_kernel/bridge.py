@@ -16,7 +16,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["open_listener", "proxy_environment", "relay", "relay_to_port"]
+__all__ = ["CONNECTIONS_VARIABLE", "open_listener", "proxy_environment", "relay", "relay_to_port"]
+
+CONNECTIONS_VARIABLE = "CELLWRIGHT_CONNECTIONS_AT"
+"""Where code asks for the operator's connections (see ``connect``), if there are any."""
 
 MAX_CONNECTIONS = 128
 """Further connections wait in the kernel until one ends."""

@@ -75,12 +75,36 @@ def _run(cell: str) -> Any:
     shell = _shell()
     noted = shell.interrupts.noted
     try:
+        if (connection := sqltext.connection_name(cell)) is not None:
+            return _run_elsewhere(shell.user_ns, connection, cell)
         return database_of(shell).run(cell)
     except Exception as error:  # noqa: BLE001  # boundary: an error of the user's SQL is shown without our frames
         # DuckDB swallows the exception that the signal's handler raises, and ends the query with one of its own.
         if shell.interrupts.noted != noted or type(error).__name__ == "InterruptException":
             raise KeyboardInterrupt from None
         raise rendered_as(error, str(error)) from None
+
+
+def _run_elsewhere(namespace: dict[str, Any], connection: str, cell: str) -> Any:
+    """Have a named connection's server run a cell, whole; its rows as a frame, or a line about what changed."""
+    from cellwright_kernel._connections import connect
+
+    name = sqltext.result_name(cell)
+    wanted = {token.text[1:] for token in sqltext.tokens_of(cell) if token.kind == "parameter"}
+    parameters = {one: _plain(namespace[one]) for one in wanted if one in namespace}
+    found = connect(connection).query(cell, parameters)
+    if isinstance(found, dict):
+        sys.stdout.write(f"{found['status'] or _rows_changed(found['changed'])}\n")
+        found = None
+    if name is not None:
+        if found is None:
+            raise ValueError(f"`-- result: {name}`: no statement of this cell has rows; it did run")
+        namespace[name] = found
+    return found
+
+
+def _rows_changed(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'} changed"
 
 
 def database_of(shell: Any) -> Database:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["Token", "names_in", "result_name", "tokens_of", "what_happened"]
+__all__ = ["Token", "connection_name", "names_in", "result_name", "tokens_of", "what_happened"]
 
 Kind: TypeAlias = Literal["comment", "text", "quoted", "parameter", "word", "other"]
 
@@ -27,7 +27,10 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_RESULT = re.compile(r"[ \t]*--[ \t]*result[ \t]*:(?P<name>[^\n]*)", re.IGNORECASE)
+_DIRECTIVE = re.compile(
+    r"[ \t]*--[ \t]*(?P<what>result|connection)[ \t]*:(?P<name>[^\n]*)(?:\n|\Z)", re.IGNORECASE
+)
+_CONNECTION_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 _VERBS = {
     "INSERT": "inserted into",
@@ -71,19 +74,40 @@ def names_in(sql: str) -> list[str]:
     return list(dict.fromkeys(token.name for token in tokens_of(sql) if token.kind in {"word", "quoted"}))
 
 
-def result_name(cell: str) -> str | None:
-    """What the first line, ``-- result: name``, asks the result to be called.
+def connection_name(cell: str) -> str | None:
+    """The connection that one of the first lines, ``-- connection: name``, asks for.
 
     Raises:
         ValueError: that is no name.
     """
-    match = _RESULT.match(cell)
-    if match is None:
+    name = _directives(cell).get("connection")
+    if name is not None and not _CONNECTION_NAME.fullmatch(name):
+        raise ValueError(f"`-- connection: {name}` must name a connection, such as `-- connection: sales`")
+    return name
+
+
+def result_name(cell: str) -> str | None:
+    """What one of the first lines, ``-- result: name``, asks the result to be called.
+
+    Raises:
+        ValueError: that is no name.
+    """
+    name = _directives(cell).get("result")
+    if name is None:
         return None
-    name = match["name"].strip()
     if not name.isidentifier() or keyword.iskeyword(name):
         raise ValueError(f"`-- result: {name}` must name a Python variable, such as `-- result: totals`")
     return name
+
+
+def _directives(cell: str) -> dict[str, str]:
+    """What the first lines say: ``-- result: name`` and ``-- connection: name``."""
+    found: dict[str, str] = {}
+    place = 0
+    while (match := _DIRECTIVE.match(cell, place)) is not None:
+        found.setdefault(match["what"].lower(), match["name"].strip())
+        place = match.end()
+    return found
 
 
 def what_happened(kind: str, sql: str, count: int | None) -> str | None:

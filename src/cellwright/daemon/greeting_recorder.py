@@ -19,7 +19,7 @@ from cellwright.assembly import open_engine
 from cellwright.daemon._recorded_answers import DISCOVER, FILE, LISTS, OTHER, VERSION_KEY
 from cellwright.mcp import McpServer, every_dialect
 from cellwright.mcp.calls import ServerTool, TimeLimits
-from cellwright.mcp.toolsets import CORE, TOOLSETS
+from cellwright.mcp.toolsets import ALL, CORE, TOOLSETS, chosen_sets
 from cellwright.settings import Settings
 
 __all__ = ["record"]
@@ -84,7 +84,7 @@ async def record() -> dict[str, Any]:
                 for dialect, by_set in servers.items()
             }
     versions = {"package": cellwright.__version__, "sdk": importlib.metadata.version("mcp")}
-    return {**versions, "sets": list(TOOLSETS), "limits": list(_LIMITS), **recorded}
+    return {**versions, "sets": list(chosen_sets(ALL)), "limits": list(_LIMITS), **recorded}
 
 
 async def _tools(by_set: dict[str, McpServer]) -> dict[str, Any]:

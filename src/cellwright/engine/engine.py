@@ -33,6 +33,7 @@ from cellwright.engine._housekeeping import MemoryReturn, Retention, Saver, susp
 from cellwright.engine._notebook_file import NotebookFile
 from cellwright.engine._trash import Trash
 from cellwright.engine.approvals import AnsweredLater, ApprovalParts, Approvals, Matter
+from cellwright.engine.connections import Connections
 from cellwright.engine.hidden_sessions import HiddenSessions, OneShots, Rehearsals
 from cellwright.engine.hosts import HostLink, Hosts, link_name, place_name
 from cellwright.engine.journal import Event, EventStream, Journal, Statement, Subscription
@@ -67,6 +68,7 @@ from cellwright.errors import (
 )
 from cellwright.formats.renderer import PageMaker
 from cellwright.hosts import HostPaths, LocalTransport, protocol
+from cellwright.hosts.local import make_private
 from cellwright.notebook import (
     CellAdded,
     Document,
@@ -134,6 +136,8 @@ class Engine:
         self._saver = Saver(options.save_quiet_s, self._save_failed)
         self.approvals = self._new_approvals()
         """What a person is asked about before it is done."""
+        self.connections = Connections(options.connections, self.approvals, audit, self._context_of)
+        """What is reached by name, outside of every sandbox."""
         self._services = self._new_services()
         self._memory = MemoryReturn(self.in_background)
         self._remote = RemoteDocuments(parts.mirror, self._recorder, self._stream.subscribe)
@@ -397,6 +401,7 @@ class Engine:
         with suppress(SaveFailed):  # what is not journalled of its end goes with the rest
             await session.suspend()
         await self._remote.end(session, remove=remove_file)
+        await self.connections.end_session(session_id)
         if remove_file or session.record.there is not None:
             await session.context.file.remove()
         else:
@@ -547,6 +552,7 @@ class Engine:
             self._tasks = tasks
             await tasks.start(self.hosts.run)
             await tasks.start(self._remote.run)
+            await self._open_connections(tasks)
             tasks.start_soon(self._saver.run, self.sessions)
             records = [session.record for session in self._sessions.values()]
             if self.hosts.wants_local(records) and (attached := await self.hosts.local.connect()) is not None:
@@ -566,6 +572,12 @@ class Engine:
                 self._remote.begin(session)
             task_status.started()
             await anyio.sleep_forever()
+
+    async def _open_connections(self, tasks: anyio.abc.TaskGroup) -> None:
+        if self.options.connections:
+            place = HostPaths(self.options.storage).connections
+            make_private(place.parent)
+            await tasks.start(self.connections.run, place)
 
     async def close(self, *, stop_host: bool) -> None:
         """Save everything and let the host go, or end it with its kernels."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cellwright.connections.known import Connection
 from cellwright.engine.placement import DefaultHost
 from cellwright.hosts.protocol import HostOptions
 from cellwright.sandbox.approved_packages import ApprovedList
@@ -81,6 +82,8 @@ class EngineOptions:
     """The storage directory, also of an engine whose own is gone with it: there is what people always allow."""
     approvals: ApprovalRules
     """What is asked about before it is done."""
+    connections: Mapping[str, Connection]
+    """What code and agents reach by name."""
     dangers: tuple[str, ...]
     """The settings that lift a protection, for the audit log."""
 

@@ -189,6 +189,7 @@ class KernelRunner:
         kernel.client.on_message = partial(self._on_message, kernel)
         if kernel.proxy_socket is not None:
             kernel.proxy_socket.execution = lambda: self.running
+            kernel.proxy_socket.kernel = lambda: self.kernel_id
             kernel.proxy_socket.told = lambda entry: self._tell(NetworkUsed(entry))
 
     def handle(self, event: _cell_queue.QueueEvent) -> None:

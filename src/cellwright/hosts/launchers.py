@@ -73,7 +73,9 @@ _START_NAMES = frozenset(
 
 _LAYER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-_Confinement: TypeAlias = tuple[Policy | None, Opening | None, bool, tuple[str, ...], tuple[str, ...], str]
+_Confinement: TypeAlias = tuple[
+    Policy | None, Opening | None, str, bool, tuple[str, ...], tuple[str, ...], str
+]
 
 _Key: TypeAlias = tuple[str | None, tuple[str, ...], tuple[tuple[str, str], ...], _Confinement]
 
@@ -83,6 +85,7 @@ def _confinement(options: HostOptions) -> _Confinement:
     return (
         options.policy,
         options.opening,
+        options.connections,
         options.namespaces,
         options.secret,
         options.passed_environment,
@@ -224,6 +227,7 @@ class Launchers:
             approved_imports=options.approved_imports,
             caches=await anyio.to_thread.run_sync(self._caches.shown),
             opening=options.opening,
+            connections=options.connections,
             groups=found.groups,
             gpus=await anyio.to_thread.run_sync(find_gpus, options.policy.gpus, os.environ),
         )

@@ -89,6 +89,11 @@ class HostPaths:
     def socket(self) -> Path:
         return self.runtime / "host.sock"
 
+    @property
+    def connections(self) -> Path:
+        """Where the engine answers for named connections; beside the runtime directory, which is the host's."""
+        return self.runtime.with_name(f"{self.runtime.name}.sock")
+
     def journal(self, incarnation: str) -> Path:
         return self.home / incarnation
 

@@ -266,6 +266,8 @@ class HostOptions(msgspec.Struct, frozen=True):
     """Packages that may be installed, each after a name that it is imported by."""
     opening: Opening | None = None
     """How far the network is open; None where it is closed."""
+    connections: str = ""
+    """The engine's socket for named connections; never what opens them. Empty where there are none."""
     max_checkpoints: int = 8
     """How many of one kernel are kept."""
     max_checkpoint_memory: int = 1 << 30

@@ -30,7 +30,7 @@ from cellwright.sandbox.proxy import PROXY_PORT, PROXY_SOCKET, Opening, ProxySoc
 from cellwright.sandbox.quotas import memory_of
 from cellwright.sandbox.tiers import Tier
 from cellwright.sandbox.workspace import SharedWorkspace, Workspace, needs_own_fork, workspace_mounts
-from cellwright_kernel.bridge import proxy_environment
+from cellwright_kernel.bridge import CONNECTIONS_VARIABLE, proxy_environment
 
 __all__ = ["Isolation"]
 
@@ -55,6 +55,8 @@ class Isolation:
     """The directory of all prepared caches of libraries, to be read by every kernel."""
     opening: Opening | None = None
     """How far the network is open, if it is."""
+    connections: str = ""
+    """The engine's socket for named connections, where there are any."""
     groups: Groups | None = None
     """Where kernels of tier A get a group each."""
     gpus: Gpus = NO_GPUS
@@ -65,13 +67,21 @@ class Isolation:
         return self if policy is None else replace(self, policy=policy)
 
     def proxy_socket(self) -> ProxySocket | None:
-        """A new way to the network for one kernel; None where it has none."""
-        return ProxySocket(self.opening) if self.opening is not None and self.has_proxy else None
+        """A new way to the network and to connections for one kernel; None where it has none."""
+        if not self.has_proxy:
+            return None
+        opening = self.opening if self.opening is not None and self.has_network else Opening("off")
+        return ProxySocket(opening, connections=self.connections)
+
+    @property
+    def has_network(self) -> bool:
+        """Whether code reaches the network. Without a network of its own it has no loopback to find a proxy on."""
+        return self.stands_by and self.opening is not None and self.policy.network == "proxy"
 
     @property
     def has_proxy(self) -> bool:
-        """Whether code reaches the network. Without a network of its own it has no loopback to find a proxy on."""
-        return self.stands_by and self.opening is not None and self.policy.network == "proxy"
+        """Whether code has a proxy: for the network, or for connections alone."""
+        return self.has_network or (self.stands_by and bool(self.connections))
 
     @property
     def stands_by(self) -> bool:
@@ -103,7 +113,9 @@ class Isolation:
             allowed |= {"HOME": temporary, "TMPDIR": temporary}
         allowed |= thread_counts(self.policy, len(os.sched_getaffinity(0)), allowed)
         allowed |= dict(self._own_gpus.environment)
-        return allowed | (proxy_environment(PROXY_PORT) if self.has_proxy else {})
+        if self.has_proxy and self.connections:
+            allowed[CONNECTIONS_VARIABLE] = f"127.0.0.1:{PROXY_PORT}"
+        return allowed | (proxy_environment(PROXY_PORT) if self.has_network else {})
 
     def plan(
         self,

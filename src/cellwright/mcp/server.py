@@ -70,7 +70,7 @@ from cellwright.mcp.context import Knowledge
 from cellwright.mcp.dialects.dialect import Dialect, DialectPlugin
 from cellwright.mcp.in_process import InProcessClient
 from cellwright.mcp.tools.executions import ROUND
-from cellwright.mcp.toolsets import ALL, CORE, TOOLSETS, chosen_sets, instructions, tools_of, toolsets
+from cellwright.mcp.toolsets import CORE, TOOLSETS, chosen_sets, instructions, tools_of, toolsets
 from cellwright.plans import Planner
 from cellwright.plugins.registry import registry
 from cellwright.templates import Catalogue
@@ -115,13 +115,13 @@ class McpServer:
         )
         self._notifier: Notifier | None = None
         self._bus = InMemorySubscriptionBus()
-        sets = chosen_sets(toolset)
+        sets = chosen_sets(toolset, connections=bool(engine.options.connections))
         spoken = _dialect(plugin, sets)
         definitions = spoken.tools
         there = frozenset(definition.name for definition in definitions)
         if CORE in sets and "toolset_enable" in there:
             # Called though they are not listed, until their set is asked for.
-            others = (made for made in tools_of(chosen_sets(ALL)) if made.name not in there)
+            others = (made for made in tools_of(tuple(toolsets())) if made.name not in there)
             definitions = (*definitions, *others)
         self._shared = replace(self._shared, names=ToolNames(_OURS, there, spoken.instead))
         self._tools = [as_tool(definition, self._shared) for definition in definitions]

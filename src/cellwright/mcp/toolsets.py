@@ -10,6 +10,7 @@ from cellwright.mcp.tools.ask import ASKING_TOOLS
 from cellwright.mcp.tools.cells import CELL_TOOLS
 from cellwright.mcp.tools.charts import DRAWING_TOOLS, VISUAL_TOOLS
 from cellwright.mcp.tools.checkpoints import BRANCH_TOOLS, CHECKPOINT_TOOLS
+from cellwright.mcp.tools.connections import CONNECTION_TOOLS
 from cellwright.mcp.tools.environment import FILE_TOOLS, PACKAGE_TOOLS
 from cellwright.mcp.tools.executions import EXECUTION_TOOLS
 from cellwright.mcp.tools.hosts import HOST_TOOLS
@@ -40,6 +41,7 @@ TOOLSETS: dict[str, tuple[Definition, ...]] = {
     "plans": PLAN_TOOLS,
     "history": (*REPLAY_TOOLS, *CHECKPOINT_TOOLS, *BRANCH_TOOLS, *VERIFICATION_TOOLS),
     "hosts": HOST_TOOLS,
+    "connections": CONNECTION_TOOLS,
     "once": (*RUN_TOOLS, *FILESYSTEM_TOOLS, *FETCH_TOOLS, *CALCULATOR_TOOLS, *DRAWING_TOOLS),
     "agent": ASKING_TOOLS,
 }
@@ -99,8 +101,8 @@ class UnknownToolset(CellwrightError):
     code = "unknown_toolset"
 
 
-def chosen_sets(text: str | None) -> tuple[str, ...]:
-    """The sets that are named, as ``notebooks,plans``; ``all``, or nothing, is every one.
+def chosen_sets(text: str | None, *, connections: bool = False) -> tuple[str, ...]:
+    """The sets that are named, as ``notebooks,plans``; ``all``, or nothing, is every one that is of use here.
 
     Raises:
         UnknownToolset: one of them is none.
@@ -111,7 +113,8 @@ def chosen_sets(text: str | None) -> tuple[str, ...]:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UnknownToolset(f"There is no toolset {unknown[0]!r}", hint=f"Choose from: {', '.join(known)}")
-    chosen = tuple(name for name in sets if ALL in names or name in names)
+    useless = () if connections else ("connections",)
+    chosen = tuple(name for name in sets if name in names or (ALL in names and name not in useless))
     return (CORE, *chosen) if CORE in names and ALL not in names else chosen
 
 

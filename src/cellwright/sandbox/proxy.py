@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
@@ -32,12 +32,31 @@ from cellwright.sandbox.relay import (
     system_resolver,
 )
 
-__all__ = ["PROXY_PORT", "PROXY_SOCKET", "Egress", "EgressLimits", "Opening", "ProxySocket", "Resolver"]
+__all__ = [
+    "EXECUTION_HEADER",
+    "KERNEL_HEADER",
+    "PROXY_PORT",
+    "PROXY_SOCKET",
+    "Egress",
+    "EgressLimits",
+    "Opening",
+    "ProxySocket",
+    "Resolver",
+]
 PROXY_SOCKET = "net"
 """The socket's name in a kernel's directory."""
 
 PROXY_PORT = 3128
 """Where code finds its proxy, on a loopback that nobody else is on."""
+
+KERNEL_HEADER, EXECUTION_HEADER = "x-cellwright-kernel", "x-cellwright-execution"
+"""How a request for a connection tells the engine whose it is: set here, never by code."""
+
+_CONNECTIONS = ".connections.cellwright"
+"""The hosts that are no hosts, but connections that the operator named: the engine answers for them."""
+
+_CONNECTION_S = 3_700.0
+"""Longer than any connection's own limit, which the engine keeps."""
 
 _CLOSE_S = 5.0
 
@@ -63,9 +82,12 @@ class Opening:
 class ProxySocket:
     """One kernel's proxy. It stands before the kernel does, so who runs and who listens is told later."""
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: Opening, *, connections: str = "") -> None:
+        """``connections`` is the engine's socket for them, where there are any."""
         self.execution: Callable[[], str | None] = _nobody
         """Tells which execution runs now."""
+        self.kernel: Callable[[], str | None] = _nobody
+        """Tells whose proxy it is."""
         self.told: Callable[[NetworkEntry], None] = _ignore
         """Gets each request when it is over; must not block."""
         self._egress = Egress(
@@ -73,6 +95,7 @@ class ProxySocket:
             limits=opening.limits,
             execution=self._running,
             told=self._tell,
+            connections=ConnectionsSocket(connections, self._whose) if connections else None,
         )
         self._scope = anyio.CancelScope()
         self._closed = anyio.Event()
@@ -80,6 +103,9 @@ class ProxySocket:
     # Looked up each time: who listens comes after the proxy socket.
     def _running(self) -> str | None:
         return self.execution()
+
+    def _whose(self) -> str | None:
+        return self.kernel()
 
     def _tell(self, entry: NetworkEntry) -> None:
         self.told(entry)
@@ -123,6 +149,37 @@ _LINGER_BYTES = 1024**2
 _MAX_REASON = 300
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionsSocket:
+    """The engine's socket for connections, and whose requests these are."""
+
+    path: str
+    kernel: Callable[[], str | None]
+
+    def addressed(self, request: RequestHead, execution: str | None) -> RequestHead:
+        """The request with who makes it, whatever its own headers say."""
+        told = {KERNEL_HEADER: self.kernel(), EXECUTION_HEADER: execution}
+        own = [(name.encode(), value.encode()) for name, value in told.items() if value]
+        kept = [header for header in request.headers if header[0].lower().decode() not in told]
+        return replace(request, headers=(*kept, *own))
+
+    async def connect(self) -> Wire:
+        """The way to the engine.
+
+        Raises:
+            Cut: it does not run, or not on this machine.
+        """
+        raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            raw.setblocking(False)
+            raw.connect(self.path)
+        except OSError:
+            raw.close()
+            hint = "Connections work while the daemon runs, in kernels of its own machine"
+            raise Cut.failed(503, "the engine that holds connections cannot be reached", hint) from None
+        return Wire(raw)
+
+
 class Egress:
     """The proxy of one session.
 
@@ -138,8 +195,10 @@ class Egress:
         execution: Callable[[], str | None] = lambda: None,
         told: Callable[[NetworkEntry], None] = lambda _: None,
         log: NetworkLog | None = None,
+        connections: ConnectionsSocket | None = None,
     ) -> None:
         self.rules = rules
+        self._connections = connections
         self.log = log if log is not None else NetworkLog()
         self._limits = limits if limits is not None else EgressLimits()
         self._resolve = resolve
@@ -209,15 +268,22 @@ class Egress:
             exchange.fail(f"the proxy failed: {error!r}")
         finally:
             self._open -= 1
-            entry = exchange.entry(self.log.next_number(), time.time())
-            self.log.add(entry)
-            self._told(entry)
+            if exchange.is_noted:
+                self._note(exchange)
+
+    def _note(self, exchange: Exchange) -> None:
+        entry = exchange.entry(self.log.next_number(), time.time())
+        self.log.add(entry)
+        self._told(entry)
 
     async def _converse(self, client: Wire, exchange: Exchange) -> None:
         buffered = BufferedByteReceiveStream(client)
         try:
             request = await self._read_head(buffered)
             exchange.asked(request)
+            if self._connections is not None and request.destination.host.endswith(_CONNECTIONS):
+                await self._ask_engine(self._connections, client, buffered, request, exchange)
+                return
             async with self._connected(request.destination, exchange) as origin:
                 if request.is_tunnel:
                     await relay_tunnel(client, buffered, origin, exchange)
@@ -229,6 +295,24 @@ class Egress:
         except BadHead as error:
             hint = "Send plain HTTP/1.1, one request a connection"
             await _end(client, exchange, Cut(400, str(error), setting=None, hint=hint, verdict="malformed"))
+
+    async def _ask_engine(
+        self,
+        connections: ConnectionsSocket,
+        client: Wire,
+        buffered: BufferedByteReceiveStream,
+        request: RequestHead,
+        exchange: Exchange,
+    ) -> None:
+        """Have the engine answer a request for a connection: it knows what may be asked, and keeps its limits."""
+        if request.is_tunnel:
+            raise BadHead("a connection is asked by plain HTTP, not through a tunnel")
+        exchange.allowed()
+        exchange.answered_by_engine(_CONNECTION_S)
+        async with await connections.connect() as engine:
+            told = connections.addressed(request, exchange.execution)
+            await relay_request(client, buffered, engine, told, exchange)
+        await _linger(client)
 
     async def _read_head(self, buffered: BufferedByteReceiveStream) -> RequestHead:
         if self._open > self._limits.max_connections:

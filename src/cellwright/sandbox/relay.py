@@ -6,9 +6,10 @@ import errno
 import os
 import socket
 import stat
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -39,6 +40,8 @@ __all__ = [
     "system_resolver",
 ]
 _PIECE = 64 * 1024
+
+_ENGINE_BYTES = 2 * 1024**3
 
 _MAX_RESPONSE_HEAD = 64 * 1024
 
@@ -111,6 +114,8 @@ class Exchange:
         self, limits: EgressLimits, totals: Totals, *, started: float, execution: str | None
     ) -> None:
         self.address: str | None = None
+        self.is_noted = True
+        """Whether it is told of here; what the engine answers the engine writes down."""
         self.answered = False
         """Whether the client has had the first byte of an answer that is not ours."""
         self._limits = limits
@@ -135,6 +140,25 @@ class Exchange:
 
     def asked(self, request: RequestHead) -> None:
         self._request = request
+
+    @property
+    def execution(self) -> str | None:
+        """The execution that ran when the request came."""
+        return self._execution
+
+    def answered_by_engine(self, seconds: float) -> None:
+        """Leave time and size to the engine, which has limits for this: no other host is asked, and none is sent to."""
+        self._limits = replace(
+            self._limits,
+            idle_timeout_s=seconds,
+            max_seconds=seconds,
+            max_download_bytes=_ENGINE_BYTES,
+            max_upload_bytes=_ENGINE_BYTES,
+            max_total_bytes=sys.maxsize,
+        )
+        self._end = anyio.current_time() + seconds
+        self._moved()
+        self.is_noted = False
 
     def allowed(self) -> None:
         self._verdict, self._reason = "allowed", ""

@@ -19,10 +19,19 @@ __all__ = ["PATHS", "SRCBOOK_NAMES", "SettingsFile", "SettingsUnreadable", "read
 FILE_NAME = "cellwright.toml"
 # A path in a file is meant from where the file lies.
 PATHS = frozenset(
-    {"root", "storage", "srcbook_file", "token_file", "jupyter_token_file", "slurm_python", "slurm_template"}
+    {
+        "root",
+        "storage",
+        "srcbook_file",
+        "token_file",
+        "jupyter_token_file",
+        "password_file",
+        "slurm_python",
+        "slurm_template",
+    }
 )
 PATH_LISTS = frozenset({"roots"})
-TABLES = frozenset({"jupyter_servers"})
+TABLES = frozenset({"connections", "jupyter_servers"})
 # A project's file comes with the project, perhaps from a stranger: it says how to work there, not what the user allows.
 ONLY_THE_USER_SAYS = frozenset(
     {
@@ -32,6 +41,8 @@ ONLY_THE_USER_SAYS = frozenset(
         "approvals",
         "approved_npm_packages",
         "approved_packages",
+        # A stranger's server would be sent the user's password, or a stranger's command be started.
+        "connections",
         "gpus",
         # A stranger's server would be sent the user's token, or shown the user's code.
         "jupyter_insecure_http",

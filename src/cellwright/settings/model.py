@@ -8,12 +8,29 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from cellwright.settings.paths import default_storage
 
-__all__ = ["Action", "ApprovalRules", "GallerySettings", "JupyterServerSettings", "Rule", "Settings", "Size"]
+__all__ = [
+    "Action",
+    "ApprovalRules",
+    "ConnectionKind",
+    "ConnectionSettings",
+    "GallerySettings",
+    "JupyterServerSettings",
+    "Rule",
+    "Settings",
+    "Size",
+]
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
@@ -249,7 +266,9 @@ class JupyterServerSettings(BaseModel):
     kernel: str = ""
 
 
-Action: TypeAlias = Literal["network", "packages", "apply", "allocation", "delete", "budget", "take_over"]
+Action: TypeAlias = Literal[
+    "network", "connection", "packages", "apply", "allocation", "delete", "budget", "take_over"
+]
 """What a person may be asked about before it is done."""
 
 Rule: TypeAlias = Literal["allow", "ask", "refuse"]
@@ -261,6 +280,7 @@ class ApprovalRules(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     network: Rule = "allow"
+    connection: Rule = "allow"
     packages: Rule = "allow"
     apply: Rule = "allow"
     allocation: Rule = "allow"
@@ -359,6 +379,63 @@ class SignInSettings(BaseSettings):
         return value.rstrip("/") if value is not None else None
 
 
+# The settings that are about connections alone. Part of ``model``; what they mean is said in ``connections``.
+
+ConnectionKind: TypeAlias = Literal["postgresql", "mysql", "sqlite", "duckdb", "s3"]
+
+_KIND_OF_SCHEME: dict[str, ConnectionKind] = {
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+    "sqlite": "sqlite",
+    "duckdb": "duckdb",
+    "s3": "s3",
+}
+
+ConnectionName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+
+
+class ConnectionSettings(BaseModel):
+    """A database or an object store: ``[connections.NAME]`` in a settings file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    url: SecretStr
+    read_only: bool = True
+    username: str = ""
+    password_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    password_file: Path | None = None
+    timeout_s: float = Field(default=50, gt=0, le=3_600)
+    max_rows: int = Field(default=100_000, ge=1, le=10_000_000)
+    max_bytes: Size = Field(default=50 * 1024**2, ge=1024, le=1024**3)
+
+    @property
+    def kind(self) -> ConnectionKind:
+        """What the address leads to."""
+        return _KIND_OF_SCHEME[urlsplit(self.url.get_secret_value()).scheme.lower()]
+
+    @field_validator("url")
+    @classmethod
+    def _of_known_kind(cls, value: SecretStr) -> SecretStr:
+        if urlsplit(value.get_secret_value()).scheme.lower() not in _KIND_OF_SCHEME:
+            raise ValueError(f"an address begins with {', '.join(f'{one}:' for one in _KIND_OF_SCHEME)}")
+        return value
+
+    @field_validator("password_file")
+    @classmethod
+    def _from_home(cls, value: Path | None) -> Path | None:
+        return value.expanduser().absolute() if value is not None else None
+
+
+class ConnectionsSettings(BaseSettings):
+    """What code and agents reach by name."""
+
+    connections: dict[ConnectionName, ConnectionSettings] = {}
+    """Databases and S3 stores by name: ``[connections.sales]`` with ``url``; see the guide on connections.
+    Read-only unless ``read_only = false``. Their credentials stay outside the sandbox."""
+
+
 # The settings themselves: names, types, bounds and defaults. Where their values come from is in ``load``.
 
 
@@ -372,7 +449,9 @@ _UNCONFINED = (
 _UNENCRYPTED = "tokens, code and output go to Jupyter servers on other machines in the clear"
 
 
-class Settings(JupyterSettings, ModelsSettings, RunSettings, SignInSettings, SlurmSettings):
+class Settings(
+    ConnectionsSettings, JupyterSettings, ModelsSettings, RunSettings, SignInSettings, SlurmSettings
+):
     """What the engine may use and where it stops."""
 
     model_config = SettingsConfigDict(env_prefix="CELLWRIGHT_", frozen=True, extra="forbid")

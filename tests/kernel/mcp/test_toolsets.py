@@ -121,7 +121,9 @@ async def test_the_core_is_few_tools_and_brings_the_rest_on_demand(engine: Engin
 
 async def test_several_sets_are_named_with_commas_and_nothing_is_all() -> None:
     assert chosen_sets("history, notebooks") == ("notebooks", "history")
-    assert chosen_sets(None) == chosen_sets(ALL) == chosen_sets(f"plans,{ALL}") == tuple(TOOLSETS)
+    useful = tuple(name for name in TOOLSETS if name != "connections")
+    assert chosen_sets(None) == chosen_sets(ALL) == chosen_sets(f"plans,{ALL}") == useful
+    assert chosen_sets(ALL, connections=True) == tuple(TOOLSETS)
 
 
 async def test_no_tool_is_in_two_sets() -> None:

@@ -16,6 +16,7 @@ _FOR = {
     "notebooks": "list, delete, export, charts, variables, scratch code, restart",
     "history": "checkpoints, branches, replay, verify",
     "hosts": "SLURM",
+    "connections": "databases, S3",
     "once": "scripts, files, web, calculator",
 }
 
