@@ -137,23 +137,20 @@ def _compare(bench: Bench, mode: str, ours: Mapping[str, Read], theirs: Mapping[
             each.text + (each.pictures if pictures else 0) for name, each in read.items() if name != without
         )
 
-    for what, pictures in (("with the picture", True), ("text alone", False)):
-        ours_size, their_size = total(ours, pictures=pictures), total(theirs, pictures=pictures)
+    for what, pictures, without, at_most in (
+        ("with the picture", True, "", 0.33),
+        ("text alone", False, "", 0.1),
+        ("text without the long print", False, "long print", 0.5),
+    ):
+        ours_size, their_size = (total(read, pictures=pictures, without=without) for read in (ours, theirs))
         bench.claim(
             f"tokens of the task, {what}, peer's {mode} mode",
             _tokens(ours_size),
             _tokens(their_size),
             f"{ours_size / their_size:.2f}x",
-            target="<= 0.33x",
-            passed=ours_size * 3 <= their_size,
+            target=f"<= {at_most:g}x",
+            passed=ours_size <= at_most * their_size,
         )
-    ours_size, their_size = (total(read, pictures=False, without="long print") for read in (ours, theirs))
-    bench.inform(
-        f"tokens of the task, text without the long print, peer's {mode} mode",
-        _tokens(ours_size),
-        _tokens(their_size),
-        f"{ours_size / their_size:.2f}x",
-    )
     structured = [sum(each.structured for each in read.values()) for read in (ours, theirs)]
     bench.inform(f"tokens of structured content beside it, peer's {mode} mode", *map(_tokens, structured))
 
