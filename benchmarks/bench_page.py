@@ -27,6 +27,9 @@ from starlette.types import ASGIApp, Message
 from cellwright import Session, open_engine
 from cellwright.people import Members
 from cellwright.plans import Planner
+from cellwright.templates import Catalogue
+from cellwright.templates.galleries import Galleries
+from cellwright.tools import Fetcher
 from cellwright.verification import Verifier
 from cellwright.web.auth import Attempts, Codes, Identities, SignIn
 from cellwright.web.requests import Site
@@ -102,7 +105,10 @@ async def measure(bench: Bench) -> None:
     async with open_engine(bench.settings(), ephemeral=True) as engine:
         storage = engine.settings.storage
         sign_in = SignIn(Identities(TOKEN, b"k" * 32, Members(storage)), Codes(), Attempts(), engine.audit)
-        app = application(Site(engine, Planner(engine), Verifier(engine), None, sign_in))  # type: ignore[arg-type]
+        templates = Catalogue.at(storage)
+        galleries = Galleries([], storage, Fetcher(engine.settings).body)
+        site = Site(engine, Planner(engine), Verifier(engine), None, sign_in, templates, galleries)  # type: ignore[arg-type]
+        app = application(site)
         window = Window(app)
         await window.sign_in()
         await _measure_opening(bench, engine.open, window)
