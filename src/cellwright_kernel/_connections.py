@@ -38,7 +38,7 @@ def connect(name: str) -> Connection:
 
 
 class Connection:
-    """A database or an object store, by the operator's name for it."""
+    """A database, an object store or an API, by the operator's name for it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -64,9 +64,9 @@ class Connection:
         return _frame(answer["columns"])
 
     def schema(self, search: str = "") -> Any:
-        """What there is: tables with their columns, or objects; those with a word in their name."""
+        """What there is: tables with their columns, objects, or operations; those with a word in their name."""
         answer = self._ask("schema", {"search": search})
-        return next((answer[key] for key in ("tables", "objects") if key in answer), answer)
+        return next((answer[key] for key in ("tables", "objects", "operations") if key in answer), answer)
 
     # Object stores -----------------------------------------------------------------------------------------------
 
@@ -94,6 +94,12 @@ class Connection:
         """Put an object, where the operator lets this connection write."""
         body = data.encode() if isinstance(data, str) else bytes(data)
         return self._exchange("write", body, {"X-Path": path})
+
+    # APIs --------------------------------------------------------------------------------------------------------
+
+    def call(self, operation: str, **arguments: Any) -> Any:
+        """What an operation of an API answers."""
+        return self._ask("call", {"operation": operation, "arguments": arguments})["result"]
 
     # All of them -------------------------------------------------------------------------------------------------
 

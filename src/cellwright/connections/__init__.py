@@ -1,4 +1,4 @@
-"""Connections: databases and object stores that the operator named, reached outside the sandbox.
+"""Connections: databases, object stores and APIs that the operator named, reached outside the sandbox.
 
 A *broker* is a process that holds one connection on behalf of one session: it alone has the credentials and speaks to
 the server, and answers typed requests with bounded data (``broker``; inside of it ``worker``). Above stands the engine,

@@ -44,6 +44,8 @@ class Given(msgspec.Struct, frozen=True):
     max_rows: int
     max_bytes: int
     query: dict[str, str]
+    auth: str = ""
+    openapi: str = ""
     password: str | None = None
 
 

@@ -1,4 +1,4 @@
-"""What a connection has to offer, in few tokens: tables with columns, or objects. Pure.
+"""What a connection has to offer, in few tokens: tables with columns, objects, or operations. Pure.
 
 Where not all fits, columns go first, then names; what was left out is counted, and can be searched for.
 """
@@ -15,9 +15,11 @@ __all__ = ["answer_digest", "schema_digest", "use_of"]
 
 _MOST_COLUMNS = (1_000, 12, 4, 0)
 _LONGEST_VALUE = 200
+_LONGEST_ABOUT = 120
 
 _USES = {
     "s3": 'connect("{0}").list(path), .read(path), .fetch(path) -> local file',
+    "http": 'connect("{0}").call(operation, **arguments)',
 }
 
 
@@ -32,7 +34,8 @@ def schema_digest(schema: Mapping[str, Any], max_tokens: int) -> str:
     limit = max_tokens * CHARACTERS_PER_TOKEN
     if "tables" in schema:
         return _tables(schema["tables"], limit, int(schema.get("more", 0)))
-    return _lines([_object(one) for one in schema["objects"]], limit, int(schema.get("more", 0)), "objects")
+    what, one_line = ("objects", _object) if "objects" in schema else ("operations", _operation)
+    return _lines([one_line(one) for one in schema[what]], limit, int(schema.get("more", 0)), what)
 
 
 def _tables(tables: Sequence[Mapping[str, Any]], limit: int, more: int) -> str:
@@ -53,6 +56,12 @@ def _table(table: Mapping[str, Any], most: int) -> str:
 
 def _object(one: Mapping[str, Any]) -> str:
     return f"{one['path']} {one['bytes']:,} bytes" if "bytes" in one else str(one["path"])
+
+
+def _operation(one: Mapping[str, Any]) -> str:
+    arguments = ", ".join(name + ("*" if needed else "") for name, needed in one["arguments"])
+    about = cut_tail(one["about"], _LONGEST_ABOUT)
+    return f"{one['name']}({arguments})" + (f": {about}" if about else "")
 
 
 def _lines(lines: Sequence[str], limit: int, more: int, what: str) -> str:

@@ -39,6 +39,10 @@ class Connection:
     max_bytes: int
     query: Mapping[str, str]
     """The parameters of the address."""
+    auth: str = ""
+    """How an API is signed in to."""
+    openapi: str = ""
+    """Where an API's description is."""
     _password: str | None = field(default=None, repr=False)
     _password_env: str | None = None
     _password_file: Path | None = None
@@ -94,6 +98,8 @@ class Connection:
             "max_rows": self.max_rows,
             "max_bytes": self.max_bytes,
             "query": dict(self.query),
+            "auth": self.auth,
+            "openapi": self.openapi,
         }
 
 
@@ -129,6 +135,8 @@ def _connection(name: str, given: ConnectionSettings) -> Connection:
         max_rows=given.max_rows,
         max_bytes=given.max_bytes,
         query=dict(parse_qsl(parts.query)),
+        auth=given.auth,
+        openapi=given.openapi,
         _password=embedded,
         _password_env=given.password_env,
         _password_file=given.password_file,

@@ -26,6 +26,7 @@ _SERVICES = {
     "sqlite": "_sqlite:Sqlite",
     "duckdb": "_duckdb:Duckdb",
     "s3": "_s3:ObjectStore",
+    "http": "_http:HttpApi",
 }
 _LIBRARIES = frozenset({"psycopg", "pymysql", "obstore", "duckdb"})
 _MEMORY_BYTES = 2 << 30

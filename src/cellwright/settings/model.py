@@ -381,7 +381,7 @@ class SignInSettings(BaseSettings):
 
 # The settings that are about connections alone. Part of ``model``; what they mean is said in ``connections``.
 
-ConnectionKind: TypeAlias = Literal["postgresql", "mysql", "sqlite", "duckdb", "s3"]
+ConnectionKind: TypeAlias = Literal["postgresql", "mysql", "sqlite", "duckdb", "s3", "http"]
 
 _KIND_OF_SCHEME: dict[str, ConnectionKind] = {
     "postgresql": "postgresql",
@@ -391,13 +391,15 @@ _KIND_OF_SCHEME: dict[str, ConnectionKind] = {
     "sqlite": "sqlite",
     "duckdb": "duckdb",
     "s3": "s3",
+    "http": "http",
+    "https": "http",
 }
 
 ConnectionName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
 
 class ConnectionSettings(BaseModel):
-    """A database or an object store: ``[connections.NAME]`` in a settings file."""
+    """A database, an object store or an HTTP API: ``[connections.NAME]`` in a settings file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -406,6 +408,8 @@ class ConnectionSettings(BaseModel):
     username: str = ""
     password_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     password_file: Path | None = None
+    auth: str = Field(default="", pattern=r"^(|bearer|basic|(header|query):[A-Za-z0-9_-]{1,100})$")
+    openapi: str = ""
     timeout_s: float = Field(default=50, gt=0, le=3_600)
     max_rows: int = Field(default=100_000, ge=1, le=10_000_000)
     max_bytes: Size = Field(default=50 * 1024**2, ge=1024, le=1024**3)
@@ -432,7 +436,7 @@ class ConnectionsSettings(BaseSettings):
     """What code and agents reach by name."""
 
     connections: dict[ConnectionName, ConnectionSettings] = {}
-    """Databases and S3 stores by name: ``[connections.sales]`` with ``url``; see the guide on connections.
+    """Databases, S3 stores and HTTP APIs by name: ``[connections.sales]`` with ``url``; see the guide on connections.
     Read-only unless ``read_only = false``. Their credentials stay outside the sandbox."""
 
 

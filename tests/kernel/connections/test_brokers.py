@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import http.server
+import json
 import sqlite3
+import threading
 import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -189,6 +192,68 @@ async def test_objects_are_listed_read_in_parts_and_written_only_where_that_is_a
                 {"do": "read", "path": "none"},
             ):
                 assert (await broker.ask(refused)).kind == "error"
+
+
+class Api(http.server.BaseHTTPRequestHandler):
+    """Tells what it was asked with, the credential too, as no server should."""
+
+    def do_GET(self) -> None:  # the standard library's name
+        path = self.path.partition("?")[0]
+        told = {"path": self.path, "signed": self.headers.get("Authorization")}
+        self.send_response(302 if path == "/v1/away" else 200)
+        self.send_header("Location", "http://127.0.0.1:1/")
+        self.end_headers()
+        self.wfile.write(json.dumps(DESCRIPTION if path == "/v1/openapi.json" else told).encode())
+
+    def log_message(self, format: str, *args: object) -> None:  # the standard library's name
+        """Say nothing."""
+
+
+DESCRIPTION = {
+    "paths": {
+        "/orders/{id}": {
+            "parameters": [{"$ref": "#/components/parameters/id"}],
+            "get": {
+                "operationId": "orderById",
+                "summary": "One order",
+                "parameters": [{"name": "full", "in": "query"}],
+            },
+            "delete": {"operationId": "dropOrder"},
+        },
+        "/away": {"get": {}},
+    },
+    "components": {"parameters": {"id": {"name": "id", "in": "path", "required": True}}},
+}
+
+
+async def test_an_api_is_called_by_operation_signed_outside_and_only_reads() -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Api) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            url = f"http://:{quote(SECRET, safe='')}@127.0.0.1:{server.server_port}/v1"
+            async with opened(url=url) as broker:
+                told = (await broker.ask({"do": "schema", "search": ""})).value()["operations"]
+                assert [(one["name"], one["arguments"]) for one in told] == [
+                    ("orderById", [["id", True], ["full", False]]),
+                    ("GET /away", []),
+                ]
+                call = {"do": "call", "operation": "orderById", "arguments": {"id": "a/../b", "full": 1}}
+                result = (await broker.ask(call)).value()["result"]
+                assert result == {"path": "/v1/orders/a%2F..%2Fb?full=1", "signed": "Bearer [redacted]"}
+                for operation, arguments, why in (
+                    ("dropOrder", {"id": 1}, "read-only"),
+                    ("orderById", {}, "needs id"),
+                    ("orderById", {"id": ".."}, "no part of a path"),
+                    ("orderById", {"id": 1, "x": 2}, "takes no x"),
+                    ("GET /away", {}, "HTTP 302"),
+                    ("none", {}, "no operation"),
+                ):
+                    with pytest.raises(ConnectionFailed, match=why):
+                        (
+                            await broker.ask({"do": "call", "operation": operation, "arguments": arguments})
+                        ).value()
+        finally:
+            server.shutdown()
 
 
 def served_key(_: Served) -> str:

@@ -16,7 +16,7 @@ _FOR = {
     "notebooks": "list, delete, export, charts, variables, scratch code, restart",
     "history": "checkpoints, branches, replay, verify",
     "hosts": "SLURM",
-    "connections": "databases, S3",
+    "connections": "databases, S3, APIs",
     "once": "scripts, files, web, calculator",
 }
 
