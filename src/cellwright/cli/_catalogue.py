@@ -123,6 +123,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plugins list": ("Setup", "_plugins:list_plugins"),
     "plugins enable": ("Setup", "_plugins:enable"),
     "plugins disable": ("Setup", "_plugins:disable"),
+    "plugins new": ("Setup", "_plugins:new"),
 }
 """Each command with its group, and the module and the function that do it."""
 
@@ -189,6 +190,7 @@ def find(arguments: Sequence[str]) -> tuple[str, list[str]] | None:
     if not arguments:
         return None
     first, rest = arguments[0], list(arguments[1:])
+    first = "plugins" if first == "plugin" else first
     if first in NOUNS:
         if rest and f"{first} {rest[0]}" in COMMANDS:
             return f"{first} {rest[0]}", rest[1:]

@@ -20,6 +20,7 @@ from cellwright.cli._arguments import Argument, Exit, Option
 from cellwright.cli._daemon_line import daemon_paths
 from cellwright.cli._flags import HostOption
 from cellwright.cli._mcp_client import Caller, call_daemon
+from cellwright.cli._plugins import let_plugins_in
 from cellwright.cli._terminal import AsJson, ExitCode, ProgressLine, echo, note, show_data, show_error
 from cellwright.daemon.connect import connect
 from cellwright.errors import CellwrightError
@@ -51,7 +52,7 @@ def export_notebook(
 ) -> None:
     """Write a notebook in another format. [default: as the output's name says, else ipynb]"""
     try:
-        _let_plugins_in()
+        let_plugins_in()
         wanted = _Wanted(form or _format_told(output), output, outputs)
         binary = formats.format_named(wanted.form).binary
         if output is None and (as_json or sys.stdout.isatty()) and binary:
@@ -66,13 +67,6 @@ def export_notebook(
         raise Exit(ExitCode.RUN_FAILED) from error
     _tell(found.notices)
     _show(named, wanted, found, as_json=as_json)
-
-
-def _let_plugins_in() -> None:
-    """Know the formats of plugins: files are written and read in this process."""
-    from cellwright.plugins.registry import let_in  # other commands do without plugins
-
-    let_in(Path(daemon_paths().storage))
 
 
 def _format_told(output: Path | None) -> str:
@@ -183,7 +177,7 @@ def import_notebook(
 ) -> None:
     """Make a new notebook and session from a file. Nothing is run."""
     try:
-        _let_plugins_in()
+        let_plugins_in()
         imported = _imported(file, form)
     except CellwrightError as error:
         show_error(error)

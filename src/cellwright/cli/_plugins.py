@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cellwright.audit import AuditLog, acting
 from cellwright.cli._arguments import Argument, Option
 from cellwright.cli._daemon_line import daemon_paths
 from cellwright.cli._terminal import AsJson, ExitCode, ProgressLine, fail, note, show_data, table
@@ -14,7 +13,7 @@ from cellwright.errors import CellwrightError
 if TYPE_CHECKING:
     from cellwright.plugins.registry import Plugin
 
-__all__ = ["disable", "enable", "list_plugins"]
+__all__ = ["disable", "enable", "let_plugins_in", "list_plugins", "new"]
 
 PluginArgument = Annotated[
     str, Argument(metavar="NAME", help="A distribution, or one plugin of it such as `tools:roll`.")
@@ -66,7 +65,36 @@ def disable(name: PluginArgument, as_json: AsJson = False) -> None:
     _change(name, forbid, enabled=False, as_json=as_json)
 
 
+def let_plugins_in() -> None:
+    """Know the plugins of other distributions in this process, which reads and writes files itself.
+
+    Raises:
+        PluginChoicesError: what is kept about them cannot be read.
+    """
+    from cellwright.plugins.registry import let_in  # as above
+
+    let_in(_storage())
+
+
+def new(
+    name: Annotated[str, Argument(metavar="NAME", help="The package's name, such as `acme-dice`.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a package with one plugin of each kind into a new directory here."""
+    from cellwright.plugins.skeleton import write_package  # of no use to other commands
+
+    try:
+        directory, files = write_package(name, Path.cwd())
+    except CellwrightError as error:
+        fail(error, ExitCode.RUN_FAILED)
+    show_data(
+        {"directory": str(directory), "files": [str(file) for file in files]}, str(directory), as_json=as_json
+    )
+    note(f"Install it beside Cellwright: `pip install --editable {name}`, then `cellwright plugins`")
+
+
 def _change(name: str, change: Any, *, enabled: bool, as_json: bool) -> None:
+    from cellwright.audit import AuditLog, acting  # as above
     from cellwright.plugins.registry import installed_ids  # as above
 
     try:

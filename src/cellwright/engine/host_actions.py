@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cellwright.engine.engine import Engine
 from cellwright.engine.hosts import Hosts, link_name, place_name
-from cellwright.engine.placement import LOCAL, HostName, parse_host
+from cellwright.engine.placement import LOCAL, HostName, parse_host, recorded_host
 from cellwright.engine.providers import HostInfo, ShapeRequest
 from cellwright.engine.session import Session
 from cellwright.errors import ShapeRefused, UnknownHost
@@ -81,7 +81,7 @@ class _Active:
     def of(cls, session: Session) -> _Active:
         places = link_name(session.record), place_name(session.record)
         # A kernel on a Jupyter server is reached through this machine's host, and is not on it.
-        wanted = parse_host(session.record.host).kind
+        wanted = recorded_host(session.record.host).kind
         kept = tuple(place for place in places if place != LOCAL or wanted == LOCAL)
         return cls(session, kept, tuple(execution.id for execution in session.runs.live))
 

@@ -15,7 +15,14 @@ import anyio.abc
 
 import cellwright
 from cellwright.engine.journal import Journal, Statement
-from cellwright.engine.placement import LOCAL, DefaultHost, HostKind, HostName, parse_host, server_and_kernel
+from cellwright.engine.placement import (
+    LOCAL,
+    DefaultHost,
+    HostKind,
+    HostName,
+    recorded_host,
+    server_and_kernel,
+)
 from cellwright.engine.providers import HostInfo, HostProvider
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import (
@@ -57,7 +64,7 @@ def link_name(record: SessionRecord) -> str:
 
 def place_name(record: SessionRecord) -> str:
     """The host that a session's kernel counts for, as ``cellwright host list`` calls it."""
-    host = parse_host(record.host)
+    host = recorded_host(record.host)
     if host.kind != "jupyter":
         return link_name(record)
     return str(HostName("jupyter", server_and_kernel(host.which)[0]))
@@ -166,7 +173,7 @@ class Hosts:
         self, record: SessionRecord, language: str, *, main: bool, fresh: bool = False
     ) -> protocol.KernelKind | None:
         """The kernel on another server that a session needs for a language; None where one of ours is started."""
-        kind = parse_host(record.host).kind
+        kind = recorded_host(record.host).kind
         if kind not in self._factories:
             return None
         return self.provider(kind).kernel(record, language, main=main, fresh=fresh)
@@ -179,7 +186,7 @@ class Hosts:
             LimitReached: one more would be too many.
             HostCannot: there are no such hosts here.
         """
-        name = parse_host(record.host)
+        name = recorded_host(record.host)
         if name.kind == LOCAL:
             return self.local
         return self.named(await self.provider(name.kind).choose(name.which))
@@ -216,7 +223,7 @@ class Hosts:
     def named(self, name: str) -> HostLink:
         """The link of that name, made where there is none yet."""
         if name not in self._links:
-            kind = parse_host(name).kind
+            kind = recorded_host(name).kind
             way = self.provider(kind).transport(name) if kind in self._factories else NoTransport(name)
             link = self._links[name] = self._link(name, way)
             link.begin(self._tasks)

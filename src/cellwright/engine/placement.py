@@ -23,6 +23,7 @@ __all__ = [
     "inspect_content",
     "inspect_reply",
     "parse_host",
+    "recorded_host",
     "refuse_foreign",
     "refuse_language",
     "server_and_kernel",
@@ -46,19 +47,25 @@ class HostName:
 
 
 def parse_host(name: str) -> HostName:
-    """A host by its name.
+    """A host by the name that somebody asks for it by.
 
     Raises:
         UnknownHost: it is none that there can be.
     """
-    kind, _, which = name.strip().partition(":")
-    known = kind == LOCAL or registry().has("hosts", kind)
-    if not known or (kind == LOCAL and which):
+    host = recorded_host(name)
+    known = host.kind == LOCAL or registry().has("hosts", host.kind)
+    if not known or (host.kind == LOCAL and ":" in name):
         kinds = ", ".join(f"`{one}`, `{one}:NAME`" for one in registry().names("hosts"))
         raise UnknownHost(
             f"There is no host {name!r}",
             hint=f"Hosts are `local`, {kinds}; `cellwright host list` lists them",
         )
+    return host
+
+
+def recorded_host(name: str) -> HostName:
+    """A host as a session has it written down; what made hosts of its kind may be gone since."""
+    kind, _, which = name.strip().partition(":")
     return HostName(kind, which or None)
 
 

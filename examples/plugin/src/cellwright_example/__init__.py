@@ -1,0 +1,1 @@
+"""A plugin for Cellwright: a module for each kind."""
