@@ -76,7 +76,7 @@ def decisions(engine: Engine, action: str) -> list[tuple[str, str | None]]:
     """Who decided, and for how long; from the audit log."""
     lines = [json.loads(line) for line in read_lines(engine.settings.storage)]
     told = [line["about"] for line in lines if line["kind"] == "approval"]
-    return [(one["decided_by"], one.get("scope")) for one in told if one["action"] == action]
+    return [(one["decided_by"], one.get("scope")) for one in told if one.get("action") == action]
 
 
 async def write(client: Client, session: str, name: str) -> None:
