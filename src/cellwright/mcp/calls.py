@@ -641,7 +641,8 @@ class RequestCaller(Caller):
         if form is not None and (form.form is not None or form.url is None):
             self.asks = "rounds" if context.request_context.protocol_version >= "2026" else "calls"
             self.asks_passwords = _PASSWORDS in ((able and able.experimental) or {})
-        self.shows_apps = shows_apps(able, about, settings.app_clients)
+        may = bool(settings.app_clients) or (able is not None and bool(able.extensions))
+        self.shows_apps = may and shows_apps(able, about, settings.app_clients)
         self.answers = context.input_responses or {}
         self.approvals = approvals_of(context.request_state) if context.request_state else ()
 
