@@ -35,11 +35,13 @@ PICTURED_WITHIN_S = 0.15
 LISTED = 50
 LISTED_WITHIN_S = 0.3
 
-_NBCONVERTS = Look(cell=".jp-Cell", source="", line="", picture="")
+_NBCONVERTS = Look(cell=".jp-Cell", source="", source_in_cell="", line="", picture="")
 _LISTS = {
-    "ours": Look(cell="table.sessions tbody tr", source="", line="", picture="", stream="/live"),
+    "ours": Look(
+        cell="table.sessions tbody tr", source="", source_in_cell="", line="", picture="", stream="/live"
+    ),
     # Lab makes the rows that are in view.
-    "JupyterLab": Look(cell=".jp-DirListing-item", source="", line="", picture=""),
+    "JupyterLab": Look(cell=".jp-DirListing-item", source="", source_in_cell="", line="", picture=""),
 }
 _ROWS_IN_VIEW = 20
 
