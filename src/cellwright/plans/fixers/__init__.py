@@ -1,8 +1,8 @@
 """Fixers: functions from a failure to what could be done about it. They see no kernel and no file, and change nothing.
 
 Above is whoever runs a plan, who applies what is certain and shows it; below are only data. A fixer is any callable
-from a ``Failure`` to a ``Proposal`` or None: ours (``_own_fixers``) and those of plugins go by rule; one that asks a model, or an agent, is put into the
-sequence that ``propose`` is given.
+from a ``Failure`` to a ``Proposal`` or None: ours (``_own_fixers``) and those of plugins go by rule; one that asks a
+model, or an agent, is put into the sequence that ``propose`` is given.
 """
 
 from __future__ import annotations
