@@ -45,6 +45,7 @@ EXTRAS = (
         "what data work expects, in Cellwright's own interpreter",
     ),
     ("sql", ("duckdb", "pandas", "pyarrow"), "SQL cells in Cellwright's own interpreter"),
+    ("connections", ("obstore", "psycopg", "pymysql"), "databases and stores that are named in settings"),
     ("charts", ("vl_convert",), "charts as pictures"),
     (
         "export",

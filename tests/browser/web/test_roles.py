@@ -26,6 +26,7 @@ OWNING = {
     "/connect/{request_id}/allow",
     "/connect/{request_id}/refuse",
     "/hosts/stop",
+    "/notebooks/offered/add",
     "/sessions/{session_id}/branches/{branch_id}/delete",
     "/sessions/{deleted_id}/restore",
     "/sessions/{session_id}/delete",
@@ -60,7 +61,7 @@ def callers(served: Served) -> Iterator[Callable[[str], Caller]]:
         client = httpx.Client(base_url=served.url, follow_redirects=True, timeout=LIMIT_S, limits=alone)
         clients.append(client)
         front = client.post("/enter", data={"token": token}).text
-        found = re.search(r'name="csrf" content="(\w+)"', front)
+        found = re.search(r'name="csrf" content="([^"]+)"', front)
         assert found is not None
         return Caller(client, found[1])
 

@@ -124,7 +124,8 @@ def test_a_daemon_that_confines_code_cannot_be_asked_not_to(shared: Place) -> No
 def test_a_client_may_start_an_unconfined_server(place: Place) -> None:
     pump = place.pump("--in-process", "--unsafe-no-sandbox")
     pump.initialize()
-    assert pump.call("notebook_list")["banner"] == UNSAFE_BANNER
+    reply = pump.answer(pump.begin("notebook_list"))["result"]
+    assert reply["content"][0]["text"] == UNSAFE_BANNER
     assert pump.finish() == 0
 
 
