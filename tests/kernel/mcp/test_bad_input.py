@@ -45,7 +45,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         {"execution_id": "x-nothing"},
         "There is no execution 'x-nothing'. `execution_list` has a session's executions",
     ),
-    ("notebook_export", {"format": "docx"}, "format: input should be 'json'"),
+    ("notebook_export", {"format": "docx"}, "There is no format 'docx'. Give one of html, ipynb, json"),
     ("notebook_export", {"path": "../../etc/x.json"}, "is outside the directories that may be used"),
     ("notebook_export", {"path": "x.txt"}, "Give a path that ends in .json"),
     ("notebook_import", {"content": "{", "format": "json"}, "line 1: this is not JSON"),
@@ -129,7 +129,7 @@ async def test_a_crash_of_our_own_tells_nothing_of_its_insides(
 
 
 async def test_an_unknown_dialect_is_refused_with_the_known_ones(engine: Engine) -> None:
-    with pytest.raises(CellwrightError, match="srcbook, jlab, jupyter, monadic"):
+    with pytest.raises(CellwrightError, match="jlab, jupyter, monadic, srcbook"):
         McpServer(engine, dialect="klingon")
 
 
