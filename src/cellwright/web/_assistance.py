@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from starlette.responses import Response
 
 from cellwright.engine import Session
-from cellwright.errors import KernelError, NotebookError
+from cellwright.errors import KernelError, NotebookError, UnknownCell
 from cellwright.notebook.languages import canonical_language
 from cellwright.notebook.python_names import names_of
 from cellwright.notebook.undefined_names import undefined_names
@@ -73,8 +74,12 @@ def _asked(form: dict[str, str]) -> tuple[str, int]:
 
 
 def _language(request: PageRequest, session: Session) -> str:
-    cell = session.cell(request.http.path_params["cell_id"])
-    return canonical_language(cell.language or session.language)
+    """The language of the cell, or the session's where somebody deleted the cell while another person writes in it."""
+    with suppress(UnknownCell):
+        return canonical_language(
+            session.cell(request.http.path_params["cell_id"]).language or session.language
+        )
+    return canonical_language(session.language)
 
 
 _CELL = "/sessions/{session_id}/cells/{cell_id}"

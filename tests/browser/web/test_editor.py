@@ -95,6 +95,13 @@ def test_keys_mean_what_they_mean_in_jupyter_and_none_is_lost_while_a_step_is_un
         page.keyboard.press("0")
 
 
+ASK_FOR_NAMES = """async (url) => {
+  const headers = { "x-cellwright-page": document.querySelector("meta[name=csrf]").content };
+  const answer = await fetch(url, { method: "POST", headers, body: new URLSearchParams({ source: "lost" }) });
+  return (await answer.json()).names.map((one) => one.message);
+}"""
+
+
 def test_what_was_typed_is_there_after_an_agent_changed_the_notebook_and_the_caret_stays(
     looker: Looker, served: Served
 ) -> None:
@@ -131,3 +138,7 @@ def test_what_was_typed_is_there_after_an_agent_changed_the_notebook_and_the_car
     served.agent.call("cell_delete", session_id=session_id, cell_id=cell_id)
     looker.hears("Somebody deleted the cell that you were writing in")
     expect(cell.locator("pre.code")).to_have_text("a = 1 + 41 * 2")
+    # What was asked about the text just before is answered still: a refusal would be an error in the console.
+    assert page.evaluate(ASK_FOR_NAMES, f"/sessions/{session_id}/cells/{cell_id}/names") == [
+        "No cell defines 'lost'"
+    ]
