@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import importlib
 import os
 import random
 import re
@@ -38,8 +39,6 @@ from cellwright_kernel._value_digests import digest_of, hidden_digest
 from cellwright_kernel.figuredigests import figure_facts
 
 __all__ = ["Kernel"]
-# What runs in a SQL cell's place: an expression, so that its value is shown as any cell's. Loads DuckDB on first use.
-SQL_CELL = "__import__('cellwright_kernel.sql', fromlist=['run']).run({!r})\n"
 
 
 class Forgetful(defaultdict[int, list[Any]]):
@@ -57,8 +56,8 @@ class Shell(ZMQInteractiveShell):
         self.profiler = Profiler()
         self.packages = PackageAdvice()
         self.grids = Grids()
-        self.language: str | None = None
-        """The running cell's, where it is not Python."""
+        self.cells: str | None = None
+        """The module of the running cell's language, where that is not Python."""
         self.database: Any = None
         """What SQL cells work on, once there was one."""
         self.exit_code: int | None = None
@@ -74,8 +73,9 @@ class Shell(ZMQInteractiveShell):
         self.user_ns.pop("open", None)
 
     def transform_cell(self, raw_cell: str) -> str:
-        if self.language == "sql":
-            return SQL_CELL.format(raw_cell)
+        if self.cells is not None:
+            python: str = _cells_module(self.cells).python_of(raw_cell)
+            return python
         transformed: str = super().transform_cell(raw_cell)
         return transformed
 
@@ -147,6 +147,26 @@ class Shell(ZMQInteractiveShell):
 Shell.__name__ = Shell.__qualname__ = "ZMQInteractiveShell"
 
 
+def _cells_module(name: str) -> Any:
+    """The module behind a language whose cells run here; imported with the first of them.
+
+    Raises:
+        ModuleNotFoundError: this interpreter has no such module.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"Cells of this language need {error.name}, which this kernel's Python does not have",
+            name=error.name,
+        ) from None
+
+
+def _completion(cells: str | None) -> Callable[[Any, str, int], dict[str, Any]] | None:
+    """What completes cells of a language; None where Python's own completion has to do."""
+    return getattr(_cells_module(cells), "complete", None) if cells is not None else None
+
+
 class Kernel(IPythonKernel):
     """ipykernel's kernel, which also answers the engine's own requests and accounts for its output."""
 
@@ -207,7 +227,7 @@ class Kernel(IPythonKernel):
         """Run a cell, in the language that its request names, among the files that come with it."""
         shell: Any = self.shell
         content = parent["content"]
-        shell.language = content.get("language")
+        shell.cells = content.get("language")
         shell.exit_code = None
         shell.grids.forget()
         if content.get("files"):
@@ -215,17 +235,15 @@ class Kernel(IPythonKernel):
         try:
             await super().execute_request(stream, ident, parent)
         finally:
-            shell.language = None
+            shell.cells = None
 
     async def complete_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Tell what can follow, in the language that the request names."""
         content = parent["content"]
-        if content.get("language") != "sql":
+        complete = _completion(content.get("language"))
+        if complete is None:
             await super().complete_request(stream, ident, parent)
             return
-        # Where nobody writes SQL nothing of it is loaded.
-        from cellwright_kernel._sqlcompletion import complete
-
         found = complete(self.shell, content["code"], content["cursor_pos"])
         self.session.send(stream, "complete_reply", found, parent, ident)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,9 +53,9 @@ def list_plugins(
 def enable(name: PluginArgument, as_json: AsJson = False) -> None:
     """Let a plugin in again that was disabled, or taken out because it failed."""
     from cellwright.plugins.choices import allow  # most commands do without msgspec
-    from cellwright.plugins.registry import examine_again  # as above
+    from cellwright.plugins.registry import examine_again, installed_ids  # as above
 
-    _change(name, allow, enabled=True, as_json=as_json)
+    _change(name, partial(allow, covers=installed_ids), enabled=True, as_json=as_json)
     examine_again(name)
 
 

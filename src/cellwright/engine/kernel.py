@@ -30,6 +30,7 @@ from cellwright.hosts import protocol
 from cellwright.hosts.protocol import DenoKernel, KernelKind, KernelspecKernel, PythonKernel
 from cellwright.kernels import find_deno, find_project_python
 from cellwright.notebook import Document
+from cellwright.notebook.languages import OnDeno, OnKernelspec, OnPython, Runtime, find_language
 from cellwright.sandbox.npm import install_npm, is_npm_layer
 from cellwright.sandbox.packages import InstallResult, PythonTarget, install, installed_in
 from cellwright.sandbox.workspace import refuse_too_open
@@ -342,14 +343,6 @@ class SessionKernel:
 
 # Which kernel runs a language, and what it finds in its environment. Pure; starts nothing.
 
-# Languages that share a kernel, by what that is called. The first of each is what it takes code for unless told.
-_RUNTIMES = {"python": "python", "sql": "python", "typescript": "deno", "javascript": "deno"}
-
-_UNNAMED = frozenset({"python", "typescript"})
-
-# Kernelspecs by the language they are known for; any other language is taken as the kernelspec's own name.
-_KERNELSPECS = {"r": "ir", "julia": "julia", "bash": "bash"}
-
 # Ours, and one that makes every import in a kernel four times as slow.
 _LEFT_OUT_PREFIX = "CELLWRIGHT_"
 
@@ -358,31 +351,52 @@ _LEFT_OUT = frozenset({"PYTHONDONTWRITEBYTECODE"})
 
 def runtime_of(language: str) -> str:
     """What the kernel that runs a language is called; languages that share one have the same."""
-    return _RUNTIMES.get(language, language)
+    match _runs(language):
+        case OnPython():
+            return "python"
+        case OnDeno():
+            return "deno"
+        case OnKernelspec():
+            return language
 
 
 def named_language(language: str) -> str | None:
     """What a kernel has to be told of a run's language; nothing where it knows."""
-    return language if language in _RUNTIMES and language not in _UNNAMED else None
+    match _runs(language):
+        case OnPython(cells):
+            return cells or None
+        case OnDeno(dialect):
+            return dialect or None
+        case OnKernelspec():
+            return None
 
 
 def kernel_kind(document: Document, language: str, directory: Path) -> KernelKind:
     """How to start the kernel for a language: Python from the project's interpreter, others by kernelspec."""
-    match runtime_of(language):
-        case "python":
+    match _runs(language):
+        case OnPython():
             python = find_project_python(directory)
             return PythonKernel(str(python) if python is not None else None)
-        case "deno":
+        case OnDeno():
             return DenoKernel()
-        case _:
-            return KernelspecKernel(_kernelspec(document, language))
+        case OnKernelspec(name, folder):
+            if folder is not None:
+                return KernelspecKernel(name, str(folder))
+            return KernelspecKernel(_own_kernelspec(document, language) or name)
 
 
-def _kernelspec(document: Document, language: str) -> str:
+def _runs(language: str) -> Runtime:
+    """What runs a language; one that nobody registered is taken as the name of a kernelspec."""
+    known = find_language(language)
+    return (known.runs if known is not None else None) or OnKernelspec(language)
+
+
+def _own_kernelspec(document: Document, language: str) -> str | None:
+    """The kernelspec that a notebook in this language names."""
     spec = document.metadata.get("kernelspec") or {}
     if spec.get("name") and str(spec.get("language", language)).lower() == language:
         return str(spec["name"])
-    return _KERNELSPECS.get(language, language)
+    return None
 
 
 def kernel_environment(environment: Mapping[str, str], kind: KernelKind) -> dict[str, str]:

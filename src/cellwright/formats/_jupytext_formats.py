@@ -29,10 +29,10 @@ from cellwright.notebook import Cell, CellKind, Document
 from cellwright.notebook.cells import own_section
 from cellwright.notebook.languages import (
     BOOK_KEYS,
-    LANGUAGES,
     canonical_language,
     cell_language,
     cell_metadata,
+    every_language,
     find_language,
     language_of_file,
     notebook_language,
@@ -167,7 +167,7 @@ def _node(document: Document, cell: Cell, main: str, variant: Variant) -> dict[s
 def _suffix(language: str) -> str:
     found = find_language(language)
     if found is None:
-        known = ", ".join(one.name for one in LANGUAGES)
+        known = ", ".join(one.name for one in every_language())
         raise NotebookFormatError(
             f"There are no percent scripts in {language}", hint=f"Export it as markdown; there are: {known}"
         )

@@ -10,7 +10,7 @@ from cellwright.formats._pdf import write_pdf
 from cellwright.formats._scripts import write_script
 from cellwright.formats._srcbook import read_srcmd, write_srcmd
 from cellwright.formats.model import Format
-from cellwright.notebook.languages import LANGUAGES
+from cellwright.notebook.languages import every_language
 
 __all__ = ["HTML", "IPYNB", "JSON", "MARKDOWN", "MYST", "PDF", "PERCENT", "SCRIPT", "SRCBOOK"]
 
@@ -33,7 +33,7 @@ MYST = Format(
 PERCENT = Format(
     "percent",
     "text/plain",
-    tuple(suffix for language in LANGUAGES for suffix in language.suffixes),
+    tuple(suffix for language in every_language() for suffix in language.suffixes),
     write_percent,
     read_script,
     extra="export",

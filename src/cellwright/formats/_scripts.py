@@ -10,7 +10,13 @@ from collections.abc import Iterator
 from cellwright.errors import NotebookFormatError
 from cellwright.formats.model import Writing, Written, encoded
 from cellwright.notebook import Cell, Document
-from cellwright.notebook.languages import LANGUAGES, Language, cell_language, find_language, notebook_language
+from cellwright.notebook.languages import (
+    Language,
+    cell_language,
+    every_language,
+    find_language,
+    notebook_language,
+)
 
 __all__ = ["write_script"]
 
@@ -28,7 +34,7 @@ def write_script(document: Document, writing: Writing) -> Written:
     main = notebook_language(document)
     language = find_language(main)
     if language is None:
-        known = ", ".join(one.name for one in LANGUAGES)
+        known = ", ".join(one.name for one in every_language())
         raise NotebookFormatError(
             f"There are no scripts in {main}", hint=f"Export it as markdown; there are: {known}"
         )

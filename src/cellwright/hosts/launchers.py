@@ -149,7 +149,7 @@ class Launchers:
         self._fork_servers: dict[_Key, ForkServer] = {}
         self._locks: dict[_Key, anyio.Lock] = {}
         self._interpreters: dict[str | None, Interpreter] = {}
-        self._kernelspecs: dict[tuple[str, _Confinement], KernelspecLauncher] = {}
+        self._kernelspecs: dict[tuple[KernelspecKernel, _Confinement], KernelspecLauncher] = {}
         self._denos: dict[_Confinement, DenoLauncher] = {}
         self._remote: dict[JupyterServer, RemoteLauncher] = {}
         self._checkers: dict[_Confinement, TypeChecker] = {}
@@ -170,7 +170,7 @@ class Launchers:
     ) -> tuple[Kernel, Interpreter | None]:
         """Start a kernel of this kind; a fork server that died meanwhile is replaced once."""
         if isinstance(kind, KernelspecKernel):
-            return await (await self._kernelspec(kind.name, options)).launch(launch), None
+            return await (await self._kernelspec(kind, options)).launch(launch), None
         if isinstance(kind, DenoKernel):
             return await (await self._deno(options)).launch(launch), None
         if isinstance(kind, JupyterKernel):
@@ -376,12 +376,13 @@ class Launchers:
             self._remote[kind.server] = launcher
         return await self._remote[kind.server].launch(kind, launch.directory)
 
-    async def _kernelspec(self, name: str, options: HostOptions) -> KernelspecLauncher:
-        key = (name, _confinement(options))
+    async def _kernelspec(self, kind: KernelspecKernel, options: HostOptions) -> KernelspecLauncher:
+        key = (kind, _confinement(options))
         if key not in self._kernelspecs:
             # All of a kernel's environment comes with its launch.
             launcher = KernelspecLauncher(
-                name,
+                kind.name,
+                kind.folder,
                 caches=self._caches,
                 environment={},
                 start_timeout_s=options.start_timeout_s,

@@ -96,9 +96,10 @@ class DenoKernel(Tagged, frozen=True, tag="deno"):
 
 
 class KernelspecKernel(Tagged, frozen=True, tag="kernelspec"):
-    """Whatever an installed Jupyter kernelspec starts."""
+    """Whatever a Jupyter kernelspec starts: one that is installed, or in ``folder``."""
 
     name: str
+    folder: str = ""
 
 
 class JupyterServer(msgspec.Struct, frozen=True, omit_defaults=True):

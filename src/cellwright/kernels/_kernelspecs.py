@@ -68,12 +68,16 @@ class KernelspecLauncher(Spawner):
     _prepared: tuple[Path, ...] = ()
     """Caches of its libraries."""
 
-    def __init__(self, name: str, *, caches: LibraryCaches | None = None, **options: Any) -> None:
+    def __init__(
+        self, name: str, folder: str = "", *, caches: LibraryCaches | None = None, **options: Any
+    ) -> None:
+        """``folder`` is where its ``kernel.json`` lies, unless it is installed."""
         super().__init__(name, **options)
+        self._folder = folder
         self._caches = caches
 
     async def _find(self) -> None:
-        self._spec = _find_spec(self.name)
+        self._spec = _find_spec(self.name, self._folder)
         if self._spec.language == "python" and self._caches is not None and self._isolation is not None:
             # Awaited: none of our code is in such a kernel that would hold back a notice of its own making them.
             python = _command(self._spec.argv, {})[0]
@@ -151,9 +155,17 @@ def _site_packages(python: str) -> list[str]:
     return [str(path) for paths in found for path in paths]
 
 
-def _find_spec(name: str) -> Any:
-    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel  # as above
+def _find_spec(name: str, folder: str) -> Any:
+    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel  # as above
 
+    if folder:
+        try:
+            return KernelSpec.from_resource_dir(folder)
+        except (OSError, ValueError) as error:
+            raise KernelStartError(
+                f"The kernel of {name} cannot be started: {folder}/kernel.json cannot be read: {error}",
+                hint="Install the plugin of that language again",
+            ) from None
     try:
         return KernelSpecManager().get_kernel_spec(name)
     except NoSuchKernel:

@@ -29,6 +29,7 @@ from cellwright.notebook.cells import (
     new_id,
     own_section,
 )
+from cellwright.notebook.languages import new_notebook_metadata
 
 __all__ = [
     "CellAdded",
@@ -58,25 +59,6 @@ __all__ = [
 
 _SHOWN_IDS = 5
 
-# What other programs find the kernel of a new notebook by.
-_KERNELSPECS = {
-    "typescript": ("Deno", "typescript", "deno"),
-    "javascript": ("Deno", "javascript", "deno"),
-    "r": ("R", "R", "ir"),
-}
-
-_PYTHON_METADATA: Mapping[str, Any] = {
-    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
-    "language_info": {
-        "codemirror_mode": {"name": "ipython", "version": 3},
-        "file_extension": ".py",
-        "mimetype": "text/x-python",
-        "name": "python",
-        "nbconvert_exporter": "python",
-        "pygments_lexer": "ipython3",
-    },
-}
-
 
 class Document:
     """A notebook. ``apply`` is the only way to alter it; everything else reads."""
@@ -105,7 +87,7 @@ class Document:
     @classmethod
     def new(cls, *, language: str = "python") -> Document:
         """An empty notebook of this language."""
-        return cls(Shell.new(_metadata_of(language)), [])
+        return cls(Shell.new(new_notebook_metadata(language)), [])
 
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str) -> Document:
@@ -290,15 +272,6 @@ class Document:
     def _check_position(self, position: int, *, last: int) -> None:
         if not 0 <= position <= last:
             raise NotebookError(f"There is no position {position} in a notebook of {len(self)} cells")
-
-
-def _metadata_of(language: str) -> dict[str, Any]:
-    if language == "python":
-        return dict(_PYTHON_METADATA)
-    about: dict[str, Any] = {"language_info": {"name": language}}
-    if (spec := _KERNELSPECS.get(language)) is not None:
-        about["kernelspec"] = dict(zip(("display_name", "language", "name"), spec, strict=True))
-    return about
 
 
 # What can happen to a document, as plain facts that can be written to a journal and replayed.

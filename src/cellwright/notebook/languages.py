@@ -1,31 +1,38 @@
-"""The languages that notebooks are written in: one table of names, aliases, file suffixes and comments. Pure.
+"""The languages that notebooks are written in, each a plugin: names, aliases, file suffixes, comments, and what runs them.
 
-Also where a notebook and its cells say which language they are in. What runs a language is not known here (see
-kernels).
+Also where a notebook and its cells say which language they are in. Ours are in ``own_languages``; how a kernel is
+started is not known here (see kernels).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cellwright.notebook.cells import OWN_SECTION, Cell, own_section
 
 if TYPE_CHECKING:
     from cellwright.notebook.document import Document
+    from cellwright.plugins.registry import Registry
 
 __all__ = [
     "BOOK_KEYS",
-    "LANGUAGES",
     "Language",
+    "OnDeno",
+    "OnKernelspec",
+    "OnPython",
+    "Runtime",
     "canonical_language",
     "cell_language",
     "cell_metadata",
+    "every_language",
     "find_language",
     "language_of_file",
+    "new_notebook_metadata",
     "notebook_language",
     "notebook_package",
     "notebook_tsconfig",
@@ -37,11 +44,43 @@ the JSON of the two as somebody wrote it: an ``.ipynb`` sorts the keys of object
 
 
 @dataclass(frozen=True, slots=True)
-class Language:
-    """A language as the rest of the world writes it."""
+class OnPython:
+    """Cells run in the Python kernel, among its variables."""
+
+    cells: str = ""
+    """A module that the kernel imports: its ``python_of(source)`` gives what is run in a cell's place, its
+    ``complete(shell, code, cursor)``, where it has one, Jupyter's reply to completion. Empty where cells are Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnDeno:
+    """Cells run in the Deno kernel."""
+
+    dialect: str = ""
+    """What its driver takes them for: ``javascript``, or TypeScript unless told."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnKernelspec:
+    """Cells run in a kernel that a Jupyter kernelspec starts."""
 
     name: str
-    """What Cellwright calls it, and what a Markdown fence says."""
+    folder: Path | None = None
+    """Where its ``kernel.json`` lies; None for one that is installed."""
+
+
+Runtime: TypeAlias = OnPython | OnDeno | OnKernelspec
+
+_NAME = re.compile(r"[a-z][a-z0-9_+#.-]*")
+_SUFFIX = re.compile(r"\.[A-Za-z0-9_+#.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """A language as the rest of the world writes it, and what runs it. A plugin of the kind ``languages``."""
+
+    name: str
+    """What Cellwright calls it, and what a Markdown fence says: the name of its entry point."""
     suffixes: tuple[str, ...]
     """Of its files; the first is the one that is written."""
     aliases: tuple[str, ...] = ()
@@ -49,29 +88,71 @@ class Language:
     """What begins a comment that goes to the end of the line."""
     editor_name: str = ""
     """What VS Code calls it, where that is another name."""
+    runs: Runtime | None = None
+    """None: a kernelspec that is installed under its name."""
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What a new notebook says in Jupyter's ``kernelspec`` and ``language_info``, where that is more than the name."""
+
+    def __post_init__(self) -> None:
+        for what, pattern, said in (
+            ("name", _NAME, (self.name,)),
+            ("alias", _NAME, self.aliases),
+            ("suffix", _SUFFIX, self.suffixes),
+        ):
+            for one in said:
+                if not pattern.fullmatch(one):
+                    raise ValueError(f"{one!r} is no {what} of a language")
+        if not self.suffixes or not self.comment:
+            raise ValueError(f"{self.name} needs a suffix, and what begins a comment")
 
 
-LANGUAGES: tuple[Language, ...] = (
-    Language("python", (".py",), ("py", "py3", "python3", "ipython", "ipython3")),
-    Language("typescript", (".ts", ".mts", ".cts"), ("ts", "mts", "cts", "tsx", "deno"), "//"),
-    Language("javascript", (".js", ".mjs", ".cjs"), ("js", "mjs", "cjs", "jsx", "node", "nodejs"), "//"),
-    Language("sql", (".sql",), ("duckdb", "sqlite", "postgresql", "postgres", "mysql"), "--"),
-    Language("r", (".R", ".r"), ("ir", "rlang")),
-    Language("julia", (".jl",), ("jl",)),
-    Language("bash", (".sh", ".bash"), ("sh", "shell", "shellscript", "zsh"), editor_name="shellscript"),
-)
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The languages of one registry by what they are called."""
 
-_BY_NAME: Mapping[str, Language] = MappingProxyType(
-    {name: language for language in LANGUAGES for name in (language.name, *language.aliases)}
-)
-_BY_SUFFIX: Mapping[str, Language] = MappingProxyType(
-    {suffix: language for language in LANGUAGES for suffix in language.suffixes}
-)
+    languages: tuple[Language, ...]
+    by_name: Mapping[str, Language]
+    by_suffix: Mapping[str, Language]
+
+
+@lru_cache(maxsize=1)
+def _table() -> _Table:
+    from cellwright.plugins.registry import registry, when_replaced
+
+    # Kept, since every cell looks into it.
+    when_replaced(_table.cache_clear)
+    return _table_of(registry())
+
+
+def _table_of(there: Registry) -> _Table:
+    languages: list[Language] = []
+    by_name: dict[str, Language] = {}
+    by_suffix: dict[str, Language] = {}
+    for plugin, language in there.every("languages"):
+        if plugin.entry.name != language.name:
+            plugin.refused = (
+                f"Its entry point is called {plugin.entry.name!r}, and its language {language.name!r}"
+            )
+        elif (first := by_name.get(language.name)) is not None:
+            plugin.refused = f"{language.name!r} is another name of {first.name}"
+        else:
+            languages.append(language)
+            # What stands first keeps its names: ours do.
+            for name in (language.name, *language.aliases):
+                by_name.setdefault(name, language)
+            for suffix in language.suffixes:
+                by_suffix.setdefault(suffix, language)
+    return _Table(tuple(languages), by_name, by_suffix)
+
+
+def every_language() -> tuple[Language, ...]:
+    """All that are registered, ours first."""
+    return _table().languages
 
 
 def find_language(name: str) -> Language | None:
-    """The language of this name or alias; none where it is not one of the table's."""
-    return _BY_NAME.get(name.strip().lower())
+    """The language of this name or alias; none where it is not registered."""
+    return _table().by_name.get(name.strip().lower())
 
 
 def canonical_language(name: str) -> str:
@@ -82,8 +163,14 @@ def canonical_language(name: str) -> str:
 
 def language_of_file(filename: str) -> str | None:
     """The language that a file's name tells; none where it tells none."""
-    found = _BY_SUFFIX.get(PurePosixPath(filename).suffix)
+    found = _table().by_suffix.get(PurePosixPath(filename).suffix)
     return found.name if found is not None else None
+
+
+def new_notebook_metadata(language: str) -> dict[str, Any]:
+    """What the metadata of a new notebook in this language says."""
+    found = find_language(language)
+    return {"language_info": {"name": language}, **(found.metadata if found is not None else {})}
 
 
 def notebook_language(document: Document) -> str:

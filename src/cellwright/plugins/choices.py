@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -63,10 +63,20 @@ def forbid(storage: Path, name: str, _entries: tuple[str, ...] = ()) -> None:
         choices.disabled = sorted({*choices.disabled, name})
 
 
-def allow(storage: Path, name: str, entries: tuple[str, ...]) -> None:
-    """Let a plugin in again; ``entries`` are the ids that the name covers, whose failures are forgotten."""
+def allow(
+    storage: Path, name: str, entries: tuple[str, ...], covers: Callable[[str], tuple[str, ...]]
+) -> None:
+    """Let a plugin in again; ``entries`` are the ids that the name covers, whose failures are forgotten.
+
+    ``covers`` tells the ids that any name stands for: where a whole distribution is out, its other plugins stay out.
+    """
     with _changed(storage) as choices:
-        choices.disabled = [one for one in choices.disabled if one not in (name, *entries)]
+        again = {name, *entries}
+        out: set[str] = set()
+        for one in choices.disabled:
+            covered = set(covers(one))
+            out |= covered if covered & again else {one}
+        choices.disabled = sorted(out - again)
         choices.failures = {
             one: failure for one, failure in choices.failures.items() if one not in (name, *entries)
         }

@@ -39,6 +39,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         kind.name: kind
         for kind in (
             Kind("hosts", "a kind of host", "cellwright.engine.providers:HostKindPlugin"),
+            Kind("languages", "a language", "cellwright.notebook.languages:Language"),
             Kind("formats", "a format", "cellwright.formats.model:Format"),
             Kind("fixers", "a fixer", "cellwright.plans.fixers:callable", several=True),
             Kind(

@@ -34,6 +34,7 @@ __all__ = [
     "let_in",
     "measured",
     "registry",
+    "when_replaced",
 ]
 
 MOST_FAILURES = 3
@@ -196,6 +197,7 @@ class _Process:
     def __init__(self) -> None:
         self.lock = RLock()
         self.registry: Registry | None = None
+        self.listeners: set[Callable[[], None]] = set()
 
 
 _process = _Process()
@@ -220,7 +222,14 @@ def let_in(storage: Path, *, trusted: Collection[str] = ()) -> Registry:
     """
     with _process.lock:
         _process.registry = _complete(Registry(storage, trusted=trusted))
+        for listener in _process.listeners:
+            listener()
         return _process.registry
+
+
+def when_replaced(forget: Callable[[], None]) -> None:
+    """Have whoever keeps something of the registry told that another is used."""
+    _process.listeners.add(forget)
 
 
 def installed_ids(name: str) -> tuple[str, ...]:

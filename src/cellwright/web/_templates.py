@@ -21,7 +21,7 @@ from starlette.routing import Route
 from cellwright.charts.html_embed import bundle, bundle_key
 from cellwright.errors import ChartError
 from cellwright.notebook.cells import RunTimes
-from cellwright.notebook.languages import LANGUAGES
+from cellwright.notebook.languages import every_language
 from cellwright.presence import name_of
 
 __all__ = ["ROUTES", "DiffLine", "Sign", "amount", "diff_lines", "moment", "period", "render", "widgets_url"]
@@ -44,9 +44,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals.update(
-        asset=asset_url, editor=editor_url, now=time.time, languages=[language.name for language in LANGUAGES]
-    )
+    made.globals.update(asset=asset_url, editor=editor_url, now=time.time, languages=every_language)
     made.filters.update(
         who=name_of,
         age=age,

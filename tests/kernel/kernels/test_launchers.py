@@ -69,18 +69,15 @@ async def test_a_spawned_kernel_that_dies_is_explained(launch_on: Any) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_kernel_that_never_answers_is_ended_and_its_words_are_told(
-    launch_on: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_kernel_of_a_folder_that_never_answers_is_ended_and_its_words_are_told(
+    launch_on: Any, tmp_path: Path
 ) -> None:
-    spec = tmp_path / "kernels" / "mute"
-    spec.mkdir(parents=True)
-    (spec / "kernel.json").write_text(
+    (tmp_path / "kernel.json").write_text(
         '{"argv": ["sh", "-c", "echo I will not speak >&2; exec sleep 1000"], "display_name": "m", "language": "x"}'
     )
-    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     # Where it did not even get to speak in so little time, it has more.
     for start_s in (1, 30):
-        launcher = KernelspecLauncher("mute", environment=os.environ, start_timeout_s=start_s)
+        launcher = KernelspecLauncher("mute", str(tmp_path), environment=os.environ, start_timeout_s=start_s)
         async with anyio.create_task_group() as tasks:
             await tasks.start(launcher.run)
             with pytest.raises(KernelStartError, match=f"within {start_s} s") as told:
@@ -89,6 +86,15 @@ async def test_a_kernel_that_never_answers_is_ended_and_its_words_are_told(
         if spoken := "I will not speak" in str(told.value):
             break
     assert spoken
+
+
+async def test_a_folder_without_a_kernel_is_named(launch_on: Any, tmp_path: Path) -> None:
+    launcher = KernelspecLauncher("lost", str(tmp_path), environment=os.environ, start_timeout_s=LIMIT_S)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(launcher.run)
+        with pytest.raises(KernelStartError, match=f"{tmp_path}/kernel.json cannot be read"):
+            await launch_on(launcher)
+        tasks.cancel_scope.cancel()
 
 
 async def test_an_unknown_kernel_lists_the_installed_ones_and_the_command(launch_on: Any) -> None:

@@ -21,6 +21,8 @@ from tests.waiting import LIMIT_S, fail_after, look_again
 
 pytestmark = pytest.mark.anyio
 
+SQL = "cellwright_kernel.sqlcells"
+
 Run = Callable[..., Awaitable[Any]]
 
 SALES = (
@@ -32,7 +34,7 @@ LONG = "SELECT sum(a.i * b.i) FROM range(10000000) a(i), range(10000000) b(i)"
 @pytest.fixture
 def sql(kernel: Kernel, run_cell: Run) -> Run:
     async def run(cell: str, **options: Any) -> Any:
-        return await run_cell(kernel, cell, language="sql", **options)
+        return await run_cell(kernel, cell, language=SQL, **options)
 
     return run
 
@@ -290,7 +292,7 @@ async def test_an_interrupt_ends_a_query_and_nothing_else(
 
     kernel.client.on_message = hear
     cell = f"CREATE TABLE kept AS SELECT 1 AS a; COPY ({LONG}) TO '{written}'"
-    kernel.client.execute(cell, message_id="long", language="sql")
+    kernel.client.execute(cell, message_id="long", language=SQL)
     with fail_after():
         while not list(short_path.glob(f"*{written.name}*")):  # it is opened when the query begins
             await look_again()
@@ -356,7 +358,7 @@ async def test_completion_knows_tables_columns_and_keywords(
 ) -> None:
     await python(SALES)
     await sql('CREATE TABLE own (x INTEGER, "two words" INTEGER)')
-    asked = {"code": cell.replace("|", ""), "cursor_pos": cell.index("|"), "language": "sql"}
+    asked = {"code": cell.replace("|", ""), "cursor_pos": cell.index("|"), "language": SQL}
     found = await kernel.client.request("complete_request", asked, timeout_s=LIMIT_S)
     assert [match.strip('"') for match in found["matches"]] == expected
     assert (

@@ -19,7 +19,7 @@ from tests.waiting import LIMIT_S
 EXAMPLE = ROOT / "examples" / "plugin"
 IDS = {
     "dialects:careful", "error_classes:quota", "fixers:old_name", "formats:outline", "hosts:nearby",
-    "providers:parrot", "templates:example", "tools:roll",
+    "languages:dice", "providers:parrot", "templates:example", "tools:roll",
 }  # fmt: skip
 
 
@@ -76,6 +76,7 @@ def test_one_of_each_kind_works_where_it_is_installed_and_leaves_nothing(example
     assert "# Chapter" in outline
     failed = _said(client, "cell_add_and_run", code="class A:\n    fetch = 1\nA().fetch_all()")
     assert "`fetch_all` is called `fetch` now" in failed
+    _runs_cells_of_dice(example, client, session)
     there = client.call("notebook_create", name="there", host="nearby")["session_id"]
     assert "42" in _said(client, "cell_add_and_run", session_id=there, code="6 * 7")
 
@@ -103,9 +104,18 @@ def test_one_of_each_kind_works_where_it_is_installed_and_leaves_nothing(example
     )
 
 
+def _runs_cells_of_dice(example: PluginPlace, client: Pump, session: str) -> None:
+    _said(client, "cell_add_and_run", session_id=session, code="attack = 3d1 + 2", language="dice")
+    added = example.data("session", "add", session, "defence = 4d1", "--language", "rolls")["cell_id"]
+    _said(client, "cell_execute", session_id=session, cell_id=added)
+    assert "209" in _said(client, "cell_add_and_run", session_id=session, code="attack * 41 + defence")
+
+
 def test_the_core_runs_without_any_plugin(tmp_path: Path) -> None:
     with plugin_place(tmp_path) as bare:
+        # Python is one of ours as well: alone, it is enough.
         assert bare.run("plugins", "disable", "cellwright").returncode == 0
+        assert bare.run("plugins", "enable", "languages:python").returncode == 0
         client = bare.client("--toolset", "all")
         _said(client, "notebook_create", name="bare")
         assert "42" in _said(client, "cell_add_and_run", code="6 * 7")

@@ -1,4 +1,4 @@
-"""One table of languages: names, aliases, suffixes, and where notebooks and cells say theirs."""
+"""The languages that are registered: names, aliases, suffixes, and where notebooks and cells say theirs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import pytest
 
 from cellwright.notebook import CellAdded, Document, NotebookMetadataSet
 from cellwright.notebook.languages import (
-    LANGUAGES,
+    Language,
+    _table_of,
     canonical_language,
     cell_language,
     cell_metadata,
+    every_language,
     language_of_file,
     notebook_language,
 )
+from cellwright.plugins._entry_points import OURS, PluginEntry
+from cellwright.plugins.registry import Registry, registry
 
 
 def test_no_name_and_no_suffix_stands_for_two_languages() -> None:
-    names = [name for language in LANGUAGES for name in (language.name, *language.aliases)]
-    suffixes = [suffix for language in LANGUAGES for suffix in language.suffixes]
+    names = [name for language in every_language() for name in (language.name, *language.aliases)]
+    suffixes = [suffix for language in every_language() for suffix in language.suffixes]
     assert len(set(names)) == len(names)
     assert len(set(suffixes)) == len(suffixes)
 
@@ -48,6 +52,39 @@ def test_a_cell_says_its_language_in_the_words_of_editors_too() -> None:
     assert metadata["vscode"] == {"x": 1, "languageId": "shellscript"}
     assert metadata["kept"] == 2
     assert (cell_language(document, other), other.filename) == ("typescript", None)
+
+
+TAKES_PYTHON = Language("snake", (".py", ".snake"), ("py", "cobra"))
+CALLED_OTHERWISE = Language("other", (".o",))
+IS_AN_ALIAS = Language("py", (".p",))
+
+
+def test_what_ours_are_called_stays_theirs_and_a_language_has_its_entry_points_name() -> None:
+    here = "tests.unit.notebook.test_languages"
+    ours = tuple(plugin.entry for plugin in registry().plugins if plugin.entry.kind == "languages")
+    named = {"snake": "TAKES_PYTHON", "mine": "CALLED_OTHERWISE", "py": "IS_AN_ALIAS"}
+    others = (PluginEntry("languages", name, f"{here}:{value}", OURS, "1") for name, value in named.items())
+    there = Registry(entries=(*ours, *others))
+    table = _table_of(there)
+    assert table.by_name["cobra"] is table.by_suffix[".snake"] is TAKES_PYTHON
+    assert table.by_name["py"].name == "python"
+    assert table.by_suffix[".py"].name == "python"
+    refused = {plugin.entry.name: plugin.refused for plugin in there.plugins if plugin.refused}
+    assert refused == {
+        "mine": "Its entry point is called 'mine', and its language 'other'",
+        "py": "'py' is another name of python",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "suffixes", "aliases"),
+    [("Upper", (".u",), ()), ("x", ("u",), ()), ("x", (), ()), ("x", (".u",), ("a b",))],
+)
+def test_what_is_no_language_is_refused_where_it_is_made(
+    name: str, suffixes: tuple[str, ...], aliases: tuple[str, ...]
+) -> None:
+    with pytest.raises(ValueError, match=r"is no (name|suffix|alias) of a language|needs a suffix"):
+        Language(name, suffixes, aliases)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,11 @@ def test_what_is_disabled_is_left_out_until_it_is_enabled(tmp_path: Path) -> Non
     assert Registry(tmp_path, entries=entries).names("formats") == ("a",)
     forbid(tmp_path, OURS)
     assert Registry(tmp_path, entries=entries).names("formats") == ()
-    allow(tmp_path, OURS, ("fixers:a", "formats:a"))
+    covers = {OURS: ("fixers:a", "formats:a"), "fixers:a": ("fixers:a",), "formats:a": ("formats:a",)}
+    allow(tmp_path, "formats:a", ("formats:a",), covers.__getitem__)
+    alone = Registry(tmp_path, entries=entries)
+    assert (alone.names("formats"), alone.names("fixers")) == (("a",), ())
+    allow(tmp_path, OURS, covers[OURS], covers.__getitem__)
     assert Registry(tmp_path, entries=entries).names("fixers") == ("a",)
 
 

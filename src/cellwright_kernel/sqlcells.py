@@ -1,6 +1,6 @@
-"""Completes SQL cells: tables, columns of the tables that the cell names, keywords.
+"""SQL as a language whose cells run in the Python kernel: what is run in their place, and what can follow at the cursor.
 
-Asks the catalogue and the session's frames; runs nothing of the user's.
+Completion asks the catalogue and the session's frames, and runs nothing of the user's.
 """
 
 from __future__ import annotations
@@ -11,13 +11,18 @@ from typing import Any
 from cellwright_kernel import _sqlframes, sqltext
 from cellwright_kernel.sql import Database, database_of
 
-__all__ = ["complete"]
+__all__ = ["complete", "python_of"]
 
 MOST_MATCHES = 500
 COLUMNS = "SELECT DISTINCT column_name, table_name FROM duckdb_columns() WHERE NOT internal"
 KEYWORDS = "SELECT keyword_name FROM duckdb_keywords()"
 _WORD = re.compile(r"\w*\Z")
 _AFTER_DOT = re.compile(r"(?:\"(?P<quoted>[^\"]+)\"|(?P<word>\w+))\s*\.\s*\w*\Z")
+
+
+def python_of(source: str) -> str:
+    """What runs in a cell's place: an expression, so that its value is shown as any cell's. Loads DuckDB on first use."""
+    return f"__import__('cellwright_kernel.sql', fromlist=['run']).run({source!r})\n"
 
 
 def complete(shell: Any, cell: str, cursor: int) -> dict[str, Any]:
