@@ -151,7 +151,7 @@ class KernelRunner:
             pid=self.kernel.process.pid,
             running=self.running,
             waiting=tuple(job.execution_id for job in self._queue.waiting),
-            memory_bytes=sum(kernel.process.memory_bytes() for kernel in self.kernels),
+            memory_bytes=sum(kernel.process.last_memory_bytes() for kernel in self.kernels),
             question=self.questions.current,
         )
 

@@ -138,6 +138,8 @@ class Lifetime(ABC):
     def __init__(self, pid: int) -> None:
         self.pid = pid
         """The process, where it is one of this machine's; 0 where it is not."""
+        self._counts_then: dict[tuple[int, int], QuickCount] | None = None
+        self._memory_then = 0
         self.end_expected = False
         """Whether it was asked to end, so that nobody waits for its last messages."""
         self.policy: Policy | None = None
@@ -205,6 +207,13 @@ class Lifetime(ABC):
     def memory_bytes(self) -> int:
         """Memory of this machine that it takes; pages shared with siblings count in part."""
         return 0
+
+    def last_memory_bytes(self) -> int:
+        """The same, counted again only where one of its processes ran or was given pages since."""
+        counts = self.quick_counts()
+        if counts != self._counts_then:
+            self._counts_then, self._memory_then = counts, self.memory_bytes()
+        return self._memory_then
 
 
 # Why a kernel ended: a status becomes a cause, a sentence and the next step. Pure (processes finds the

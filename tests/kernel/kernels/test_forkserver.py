@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from cellwright.errors import KernelStartError
+from cellwright.kernels import processes
 from cellwright.kernels._forkserver import ForkServer
 from cellwright.kernels._interpreters import Interpreter
 from cellwright.kernels.kernel import OutputLimits
@@ -261,9 +262,26 @@ async def test_memory_is_counted_for_the_whole_tree(kernel: Any, run_cell: Any) 
     assert kernel.process.memory_bytes() - alone > 60_000_000
 
 
+async def test_memory_of_a_kernel_that_does_nothing_is_counted_once(
+    kernel: Any, run_cell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+    exact = processes._proportional_bytes
+    monkeypatch.setattr(processes, "_proportional_bytes", lambda pid: counted.append(pid) or exact(pid))
+    os.kill(kernel.process.pid, signal.SIGSTOP)
+    first = kernel.process.last_memory_bytes()
+    assert kernel.process.pid in counted
+    counted.clear()
+    assert (kernel.process.last_memory_bytes(), counted) == (first, [])
+    os.kill(kernel.process.pid, signal.SIGCONT)
+    await run_cell(kernel, "held = bytearray(100_000_000)")
+    assert kernel.process.last_memory_bytes() - first > 60_000_000
+
+
 HOST = """
 import os, sys, anyio
 from pathlib import Path
+from cellwright.kernels import processes
 from cellwright.kernels._forkserver import ForkServer
 from cellwright.kernels._interpreters import prepare_interpreter
 from cellwright.kernels.kernel import KernelLaunch, OutputLimits
