@@ -8,12 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import anyio
-
-from cellwright.audit import AuditLog, acting
 from cellwright.cli._arguments import Argument, Option
 from cellwright.cli._daemon_line import daemon_paths
-from cellwright.cli._terminal import AsJson, ExitCode, fail, note, show_data, show_error, table
+from cellwright.cli._terminal import AsJson, ExitCode, ProgressLine, fail, note, show_data, show_error, table
 from cellwright.errors import CellwrightError, TemplateError
 
 if TYPE_CHECKING:
@@ -42,7 +39,10 @@ def search(
     """Find templates, those of galleries too, by words in their names, descriptions and keywords."""
     wanted = " ".join(words or ())
     here = _catalogue().search(wanted)
-    offers, problems = anyio.run(_galleries().offers)
+    import anyio  # listing does without
+
+    with ProgressLine("asking the galleries"):
+        offers, problems = anyio.run(_galleries().offers)
     known = {(one.source, one.name) for one in here}
     there = [one for one in offers if one.is_about(wanted) and (one.gallery, one.name) not in known]
     rows = [*_rows(here), *((one.name, one.title, "to add", one.gallery) for one in there)]
@@ -66,9 +66,12 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Bring a gallery's template here, held against its index, so that notebooks can begin with it. Nothing of it is run."""
+    import anyio  # as above
+
     galleries = _galleries()
     try:
-        found = anyio.run(partial(galleries.add, name, gallery=gallery, called=called))
+        with ProgressLine(f"bringing {name}"):
+            found = anyio.run(partial(galleries.add, name, gallery=gallery, called=called))
     except CellwrightError as error:
         fail(error, ExitCode.RUN_FAILED)
     _write_down(added=found.name, source=found.source)
@@ -132,6 +135,8 @@ def _galleries() -> Galleries:
 
 
 def _write_down(**about: str) -> None:
+    from cellwright.audit import AuditLog, acting  # as above
+
     with acting("command line"):
         AuditLog(Path(daemon_paths().storage)).note("templates", **about)
 

@@ -3,10 +3,15 @@
 Above is whoever makes and drives a plan (MCP, command line, agents); below is the engine, which knows nothing of plans.
 """
 
-from cellwright.plans._failures import Adviser, Failure, Proposal
-from cellwright.plans._planner import Planner
-from cellwright.plans.model import Attempt, Check, Outline, Plan, Report, Todo, TodoOutline
-from cellwright.plans.runner import PlanRun
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cellwright.plans._failures import Adviser, Failure, Proposal
+    from cellwright.plans._planner import Planner
+    from cellwright.plans.model import Attempt, Check, Outline, Plan, Report, Todo, TodoOutline
+    from cellwright.plans.runner import PlanRun
 
 __all__ = [
     "Adviser",
@@ -22,3 +27,20 @@ __all__ = [
     "Todo",
     "TodoOutline",
 ]
+
+_HELD_ELSEWHERE = {
+    "Adviser": "_failures",
+    "Failure": "_failures",
+    "Proposal": "_failures",
+    "Planner": "_planner",
+    "PlanRun": "runner",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use: who only reads or writes plans does without the engine."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # see above
+
+    return getattr(importlib.import_module(f"{__name__}.{_HELD_ELSEWHERE.get(name, 'model')}"), name)

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+import msgspec
 from msgspec.structs import replace as changed
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cellwright import formats
 from cellwright.errors import CellwrightError, PlanError, TemplateError
@@ -59,19 +59,18 @@ _PARAMETERS_STEP = "parameters"
 _filename = re.compile(r"[a-z]+(?:\.[A-Za-z0-9]+){1,3}")
 _name = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?")
 
-_Word: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+_Word: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+_Check: TypeAlias = Annotated[str, msgspec.Meta(max_length=2_000)]
 
 
-class _Manifest(BaseModel):
-    """``template.toml``."""
+class _Manifest(msgspec.Struct, frozen=True):
+    """``template.toml``. Lists of templates are asked for at a shell, so that it is checked without pydantic."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    title: str = Field(min_length=1, max_length=80)
-    description: str = Field(min_length=1, max_length=1_000)
-    packages: tuple[_Word, ...] = Field(default=(), max_length=50)
-    checks: tuple[Annotated[str, Field(max_length=2_000)], ...] = Field(default=(), max_length=20)
-    keywords: tuple[_Word, ...] = Field(default=(), max_length=20)
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=80)]
+    description: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+    packages: Annotated[tuple[_Word, ...], msgspec.Meta(max_length=50)] = ()
+    checks: Annotated[tuple[_Check, ...], msgspec.Meta(max_length=20)] = ()
+    keywords: Annotated[tuple[_Word, ...], msgspec.Meta(max_length=20)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,17 +238,17 @@ def read_template(name: str, files: Mapping[str, bytes], *, source: str = "cellw
 def _manifest(files: Mapping[str, bytes]) -> _Manifest:
     if MANIFEST not in files:
         raise TemplateError(f"it has no {MANIFEST}", hint="Give it one with a title and a description")
+    hint = f"It may have: {', '.join(_Manifest.__struct_fields__)}"
     try:
-        return _Manifest.model_validate(tomllib.loads(files[MANIFEST].decode()))
+        told = tomllib.loads(files[MANIFEST].decode())
+        if unknown := [name for name in told if name not in _Manifest.__struct_fields__]:
+            raise TemplateError(f"{MANIFEST}, {unknown[0]}: there is no such field", hint=hint)
+        return msgspec.convert(told, _Manifest)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise TemplateError(f"{MANIFEST} is no TOML: {error}", hint="Correct the line it names") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise TemplateError(
-            f"{MANIFEST}, {place}: {first['msg']}",
-            hint=f"It may have: {', '.join(_Manifest.model_fields)}",
-        ) from None
+    except msgspec.ValidationError as error:
+        said, _, place = str(error).partition(" - at `$.")
+        raise TemplateError(f"{MANIFEST}{place and ', '}{place.rstrip('`')}: {said}", hint=hint) from None
 
 
 def _body(name: str, files: Mapping[str, bytes]) -> tuple[str, Document | Outline]:

@@ -80,6 +80,23 @@ def test_a_command_that_asks_the_daemon_loads_no_library_that_it_can_do_without(
     assert heavy & {name.partition(".")[0] for name in done.stdout.split()} == set()
 
 
+def test_templates_are_listed_and_notebooks_exported_without_engine_and_pages(tmp_path: Path) -> None:
+    environment = {**os.environ, "CELLWRIGHT_STORAGE": str(tmp_path)}
+    (tmp_path / "a.md").write_text("# Sum\n\n```python\n1 + 1\n```\n")
+    heavy = {"pydantic", "mcp", "cellwright.engine", "cellwright.formats._html", "cellwright.formats._pdf"}
+    for arguments in (("templates", "list"), ("export", "a.md", "--to", "script")):
+        done = subprocess.run(
+            [sys.executable, "-c", LIGHT.format(arguments=arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+            cwd=tmp_path,
+        )
+        assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
+        assert heavy & set(done.stderr.split()) == set(), arguments
+
+
 def test_alone_it_says_where_one_is_and_what_to_do_next(place: Place) -> None:
     alone = place.run()
     assert (alone.returncode, "not running" in alone.stdout) == (0, True), alone.stderr
