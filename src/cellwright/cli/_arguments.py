@@ -157,7 +157,7 @@ def read_arguments(
         elif len(word) == 1 or not word.startswith("-"):
             placed.append(word)
         else:
-            _take_option(options, word, rest, found, placed if of_numbers else None)
+            _take_option(options, word, rest, found, placed, of_numbers=of_numbers)
     _place(parameters, placed, found)
     for parameter in parameters:
         if parameter.name not in found:
@@ -178,17 +178,22 @@ def _take_option(
     word: str,
     rest: Iterator[str],
     found: dict[str, Any],
-    others: list[str] | None,
+    placed: list[str],
+    *,
+    of_numbers: bool,
 ) -> None:
-    """Read ``--name value``, ``--name=value``, ``-nvalue`` or a flag; what is unknown goes to ``others``."""
+    """Read ``--name value``, ``--name=value``, ``-nvalue`` or a flag; what is unknown is refused, or ``placed``.
+
+    What can be no option's name, as ``-- a comment`` of SQL or ``- an item``, is an argument, too.
+    """
     if word.startswith("--"):
         flag, equals, value = word.partition("=")
     else:
         flag, equals, value = word[:2], word[2:], word[2:]
     if flag not in options:
-        if others is None:
+        if not of_numbers and not _is_text(word, flag):
             raise _unknown(flag, options)
-        others.append(word)
+        placed.append(word)
         return
     parameter, is_set = options[flag]
     if parameter.kind is bool:
@@ -201,6 +206,10 @@ def _take_option(
         if value is _REQUIRED:
             raise BadArgument("a value is missing behind it", argument=flag)
     _add(parameter, value, found)
+
+
+def _is_text(word: str, flag: str) -> bool:
+    return any(letter.isspace() for letter in (flag if word.startswith("--") else word))
 
 
 def _unknown(flag: str, options: dict[str, Any]) -> BadArgument:

@@ -100,7 +100,7 @@ def put(params: AskParams, question: str, given: ClientContext, *, shown: bool) 
             return await answered(caller, params, question, view)
 
     try:
-        return call_daemon(run, replace(given, models=params.names))
+        return call_daemon(run, replace(given, models=params.names), doing=None)
     except Exit as end:
         if end.code == ExitCode.INTERRUPTED:
             way = (

@@ -442,7 +442,8 @@ def run_once(script: Script, *, as_json: bool) -> None:
             **language,
         )
 
-    found = call_daemon(run, asks=True)
+    # What the script says comes line by line.
+    found = call_daemon(run, asks=True, doing=None)
     if as_json:
         echo(json.dumps(found, ensure_ascii=False))
     else:

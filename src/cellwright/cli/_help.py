@@ -226,9 +226,10 @@ def _refuse(arguments: Sequence[str]) -> int:
 
     named = " ".join(arguments[:2] if arguments[0] in NOUNS else arguments[:1])
     known = [*COMMANDS, *NOUNS, *OLD_NAMES, MCP, "help", "wait", "status"]
-    # A noun without its word, or the word without its noun.
-    alike = get_close_matches(named, known, n=3) or [name for name in COMMANDS if name.split()[-1] == named]
-    near = dict.fromkeys(OLD_NAMES.get(name, name) for name in alike)
+    # A noun without its word, the word without its noun, or behind another one.
+    same = [name for name in COMMANDS if name.split()[-1] == named.split()[-1]]
+    alike = [*(same if len(same) == 1 else ()), *get_close_matches(named, known, n=3)] or same
+    near = dict.fromkeys(OLD_NAMES.get(name, name) for name in alike[:3])
     meant = f"Did you mean {' or '.join(f'`cellwright {name}`' for name in near)}? " if near else ""
     if named in _REMOVALS:
         meant = "`cellwright install CLIENT --remove` takes it out of a client, `uv tool uninstall cellwright` (or pip) removes it; "

@@ -154,12 +154,12 @@ def call_daemon(
     given: ClientContext | None = None,
     *,
     asks: bool = False,
-    doing: str | None = None,
+    doing: str | None = "waiting for the daemon",
 ) -> T:
     """Do some work with the daemon; what fails is said on stderr and ends the command.
 
-    With ``asks`` a person at the terminal is asked what cells ask for, and what is to be approved. With ``doing`` a terminal shows what is done, and
-    for how long already.
+    With ``asks`` a person at the terminal is asked what cells ask for, and what is to be approved. A terminal shows
+    ``doing`` and for how long already, unless it is None: what draws a view of its own has no line beside it.
     """
     answer = answer_form if asks and can_ask() else None
 

@@ -136,7 +136,7 @@ def _parameters(pairs: list[str] | None) -> dict[str, str] | None:
 def _carry_out(about: dict[str, Any], *, as_json: bool) -> None:
     from cellwright.cli._plans import carried_out, conclude  # a table that is redrawn takes a while
 
-    found = call_daemon(lambda caller: carried_out(caller, "plan_run", about["session_id"]))
+    found = call_daemon(lambda caller: carried_out(caller, "plan_run", about["session_id"]), doing=None)
     show_data({**about, "plan": found}, "", as_json=as_json)
     conclude(found, as_json=as_json)
 

@@ -176,7 +176,7 @@ def _drive(tool: str, session: str, *, as_json: bool, **asked: Any) -> None:
     async def run(caller: Caller) -> dict[str, Any]:
         return await carried_out(caller, tool, await session_opened(caller, session), **asked)
 
-    plan = call_daemon(lambda caller: _told(run(caller)))
+    plan = call_daemon(lambda caller: _told(run(caller)), doing=None)
     show_data(plan, "", as_json=as_json)
     conclude(plan, as_json=as_json)
 

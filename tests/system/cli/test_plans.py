@@ -383,3 +383,19 @@ def test_that_a_plan_was_paused_is_said_below_its_table(shared: Place) -> None:
     assert process.wait(LIMIT_S) == 130
     assert "\x1b[2K" not in last, "nothing erases what was said last"
     assert last.splitlines()[-1] == f"paused; `cellwright plan run {about['session_id']}` goes on"
+
+
+def test_a_terminal_sees_that_a_command_waits_for_the_daemon(shared: Place) -> None:
+    shared.start_daemon()
+    daemon = shared.daemon()
+    daemon.suspend()
+    try:
+        process, ours = on_a_terminal(shared, "list")
+        seen = b""
+        while b"waiting for the daemon" not in seen:
+            seen += os.read(ours, 65_536)
+    finally:
+        daemon.resume()
+    left = all_of(ours)
+    assert process.wait(LIMIT_S) == 0
+    assert left.endswith("\r\x1b[K"), "nothing is left of it"

@@ -132,6 +132,13 @@ def test_an_argument_that_cannot_be_meant_is_named(words: str, said: str) -> Non
     assert str(refused.value) == said
 
 
+@pytest.mark.parametrize("text", ["-- connection: sales\nSELECT 1 = 1", "-x + 1", "- an item", "--\tred"])
+def test_text_that_begins_with_dashes_is_no_option(text: str) -> None:
+    assert read_arguments(parameters_of(paint), [text])["what"] == text
+    with pytest.raises(BadArgument, match="There is no option `--note`"):
+        read_arguments(parameters_of(paint), ["wall", f"--note={text}"])
+
+
 def test_a_negative_number_is_no_option_of_the_calculator(monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = parameters_of(function_named("tool calc"))
     given = read_arguments(parameters, ["-2", "+", "3", "--json"], of_numbers=True)
@@ -180,6 +187,7 @@ def test_messages_name_commands_as_help_does() -> None:
         (["--version"], 0, "."),
         (["delet"], 2, "`cellwright session delete`"),
         (["session", "suspen"], 2, "`cellwright session suspend`"),
+        (["session", "branch"], 2, "mean `cellwright branch` or"),
         (["--nonsense"], 2, "no option `--nonsense`"),
     ],
 )
