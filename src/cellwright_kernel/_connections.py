@@ -23,8 +23,8 @@ __all__ = ["Connection", "ConnectionFailed", "connect"]
 
 _PIECE = 8 * 1024 * 1024
 _NOWHERE = (
-    "This kernel has no way to connections: the operator named none under [connections] in cellwright.toml, "
-    "or the machine's sandbox has no network of its own (tier C)"
+    "This kernel has no way to connections: none was named under [connections] in the user's cellwright.toml when "
+    "it began, so restart it if that came later; or the machine's sandbox has no network of its own (tier C)"
 )
 
 
