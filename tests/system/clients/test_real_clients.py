@@ -42,27 +42,36 @@ def _found(pattern: re.Pattern[str], seen: Seen) -> str:
     return match[1]
 
 
+def _session(seen: Sequence[Seen]) -> dict[str, str]:
+    return {"session_id": _found(SESSION_ID, seen[0])}
+
+
 def _cell(seen: Sequence[Seen]) -> dict[str, str]:
-    return {"session_id": _found(SESSION_ID, seen[0]), "content": PLOT}
+    return {**_session(seen), "code": PLOT}
 
 
 def _execution(seen: Sequence[Seen]) -> dict[str, str]:
-    return {"session_id": _found(SESSION_ID, seen[0]), "cell_id": _found(CELL_ID, seen[1])}
+    return {**_session(seen), "cell_id": _found(CELL_ID, seen[1])}
 
 
 SCRIPT: list[Call | Say] = [
     Call("notebook_create", {"name": "plotting"}),
     Call("cell_add", _cell),
     Call("cell_execute", _execution),
+    # Clients keep the list of tools that a turn began with.
+    Call("toolset_enable", {"toolset": "history"}),
+    Call("toolset_enable", lambda seen: {"tool": "checkpoint_create", "arguments": _session(seen)}),
     Say("The plot is there."),
 ]
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerCommand]:
-    """``cellwright mcp`` with a storage directory of its own; all that it leaves running is ended with the test."""
+    """``cellwright mcp``, as it is installed, with a storage directory of its own; what it leaves running ends with the test."""
     storage = {"CELLWRIGHT_STORAGE": str(tmp_path / "storage"), "CELLWRIGHT_RUN_MODE": "local"}
-    yield ServerCommand([str(Path(sys.executable).with_name("cellwright")), "mcp"], storage)
+    yield ServerCommand(
+        [str(Path(sys.executable).with_name("cellwright")), "mcp", "--toolset", "core"], storage
+    )
     left = [process for process in psutil.process_iter() if _runs_with(process, storage)]
     for process in left:
         with suppress(psutil.NoSuchProcess):
@@ -99,9 +108,11 @@ def test_model_reads_the_text_and_sees_the_picture_of_a_cell_through(
     assert (finished.exit_code, model.problems) == (0, []), told
     assert "The plot is there." in finished.stdout, told
     assert model.elsewhere == [], "The client wanted to leave this machine"
-    created, added, executed = model.seen
+    created, added, executed, enabled, kept = model.seen
     assert "first line\nsecond line" in executed.text
-    for result in (created, added, executed):
+    assert "checkpoint_create(session_id, name): " in enabled.text
+    assert '"checkpoint":"c-' in kept.text
+    for result in (created, added, executed, enabled):
         assert "\\n" not in result.text, "A result reached the model as escaped JSON"
     assert _colours(executed.images) > 1, "The picture that reached the model is blank"
 
