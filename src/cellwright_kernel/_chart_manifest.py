@@ -123,9 +123,11 @@ def show(  # noqa: PLR0913  # each names a column or a bound
 def _type(given: str | None) -> str:
     kind = "auto" if given is None else given.strip().lower().replace(" ", "_").replace("-", "_")
     kind = _SHORT.get(kind, kind)
-    if kind not in TYPES:
+    # Plugins bring others, which whoever draws the chart knows.
+    near = _near(kind, (*TYPES, *_SHORT)) if kind not in TYPES else ""
+    if near or not kind.isidentifier():
         raise ValueError(
-            f"there is no type {given!r}{_near(kind, (*TYPES, *_SHORT))}; types are {', '.join(TYPES)}"
+            f"there is no type {given!r}{near}; types are {', '.join(TYPES)}, and those of plugins"
         )
     return kind
 

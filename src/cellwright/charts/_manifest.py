@@ -10,7 +10,7 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 __all__ = [
     "FILENAME",
@@ -41,52 +41,8 @@ MAX_ID_CHARACTERS = 200
 
 MAX_TEXT_CHARACTERS = 2_000
 
-ChartType: TypeAlias = Literal[
-    "table",
-    "line_chart",
-    "bar_chart",
-    "scatter",
-    "pie_chart",
-    "histogram",
-    "area",
-    "heatmap",
-    "box",
-    "graph",
-    "auto",
-]
-
-# What a type is also called; everything here and above is taken with any case, and with spaces or dashes.
-_SPELLINGS: dict[str, ChartType] = {
-    **{name: name for name in get_args(ChartType)},
-    "line": "line_chart",
-    "lines": "line_chart",
-    "line_plot": "line_chart",
-    "bar": "bar_chart",
-    "bars": "bar_chart",
-    "bar_plot": "bar_chart",
-    "column_chart": "bar_chart",
-    "scatter_chart": "scatter",
-    "scatter_plot": "scatter",
-    "scatterplot": "scatter",
-    "points": "scatter",
-    "pie": "pie_chart",
-    "pie_plot": "pie_chart",
-    "donut": "pie_chart",
-    "donut_chart": "pie_chart",
-    "histogram_chart": "histogram",
-    "hist": "histogram",
-    "area_chart": "area",
-    "area_plot": "area",
-    "heat_map": "heatmap",
-    "heatmap_chart": "heatmap",
-    "box_plot": "box",
-    "boxplot": "box",
-    "box_chart": "box",
-    "network": "graph",
-    "graph_chart": "graph",
-    "table_chart": "table",
-    "chart": "auto",
-}
+ChartType: TypeAlias = str
+"""A type's name: ``auto``, ``table``, or a plugin's of the kind ``chart_types``."""
 
 _OUTPUT_FIELDS = ("id", "type", "title", "dataFile", "config")
 
@@ -224,13 +180,12 @@ def _read_type(reader: FieldReader) -> ChartType:
     said = reader.text("type", required=True, longest=MAX_ID_CHARACTERS)
     if said is None:
         return "auto"
-    key = said.strip().lower().replace(" ", "_").replace("-", "_")
-    if key in _SPELLINGS:
-        return _SPELLINGS[key]
-    known = ", ".join(get_args(ChartType))
-    reader.refuse(
-        "type", f"there is no type {quoted(said)}{suggestion(key, tuple(_SPELLINGS))}; types are {known}"
-    )
+    from cellwright.charts.kinds import chart_types, spelled_types, type_called  # which knows configs
+
+    if (meant := type_called(said)) is not None:
+        return meant
+    near = suggestion(said.strip().lower().replace(" ", "_").replace("-", "_"), tuple(spelled_types()))
+    reader.refuse("type", f"there is no type {quoted(said)}{near}; types are {', '.join(chart_types())}")
     return "auto"
 
 

@@ -10,7 +10,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -21,8 +22,10 @@ import anyio.abc
 from cellwright import children
 from cellwright.charts._manifest import Output
 from cellwright.charts._wire import Build, Draw, Drawn, Failed, Request, decode_reply, framed
+from cellwright.charts.kinds import ChartKindFailed, ChartKinds, registered_kinds
 from cellwright.charts.themes import ThemeName
 from cellwright.errors import ChartError, ChartRefused, DrawingFailed, SpecRefused
+from cellwright.plugins.registry import registry
 from cellwright_kernel.tables import Table
 
 __all__ = ["Picture", "Renderer", "RendererLimits"]
@@ -137,9 +140,13 @@ class Renderer:
         Raises:
             ChartRefused: the data cannot be read, or not drawn as asked; ``problems`` names the fields.
             DrawingFailed: out of time or memory.
+            ChartKindFailed: a plugin's chart type failed.
         """
         content, table = (None, data.to_wire()) if isinstance(data, Table) else (data, None)
-        drawn = await self._ask(Build(output, content, table, theme, scale, max_width, picture))
+        kinds = registered_kinds()
+        with _reported(output.type, kinds):
+            build = Build(output, content, table, theme, scale, max_width, picture, kinds.places)
+            drawn = await self._ask(build)
         return Picture(drawn.type, drawn.png, drawn.spec, drawn.digest, drawn.notices, drawn.html)
 
     async def _ask(self, request: Request) -> Drawn:
@@ -182,7 +189,7 @@ class Renderer:
                 reply = await _round_trip(process, message)
             whole = True
         except TimeoutError:
-            raise DrawingFailed(
+            raise _TooSlow(
                 f"The chart was not drawn within {self._limits.time_s:g} s", hint="Draw fewer rows"
             ) from None
         except (
@@ -234,6 +241,33 @@ class _Ended(Exception):
         self.code = code
 
 
+class _TooSlow(DrawingFailed):
+    """It took longer than a chart may."""
+
+
+@contextmanager
+def _reported(type_: str, kinds: ChartKinds) -> Iterator[None]:
+    """Have it noted how a plugin's chart type did, which is out once it failed too often in a row. Nothing of ours is.
+
+    Raises:
+        ChartKindFailed: it failed; the message names it.
+    """
+    plugin = None if kinds.is_ours(type_) else registry().find("chart_types", type_)
+    if plugin is None:
+        yield
+        return
+    try:
+        yield
+    except (ChartKindFailed, _TooSlow) as error:
+        reason = error.message if isinstance(error, ChartKindFailed) else "was not done in time"
+        registry().report(plugin, reason)
+        raise ChartKindFailed(
+            f"The plugin {plugin.entry.id} {reason}",
+            hint=f"Leave it out: `cellwright plugins disable {plugin.entry.id}`",
+        ) from None
+    registry().report(plugin, None)
+
+
 async def _round_trip(process: anyio.abc.Process, message: bytes) -> Drawn | Failed:
     assert process.stdin is not None  # for the type checker: they are pipes
     assert process.stdout is not None  # for the type checker: they are pipes
@@ -260,5 +294,7 @@ def _end_text(code: int | None) -> str:
 def _error(failed: Failed) -> ChartError:
     if failed.code == ChartRefused.code:
         return ChartRefused(*failed.problems)
-    kinds: dict[str, type[ChartError]] = {SpecRefused.code: SpecRefused, DrawingFailed.code: DrawingFailed}
+    kinds: dict[str, type[ChartError]] = {
+        one.code: one for one in (SpecRefused, DrawingFailed, ChartKindFailed)
+    }
     return kinds.get(failed.code, ChartError)("\n".join(failed.problems), hint=failed.hint)

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from cellwright.charts._aggregation import HEIGHT, WIDTH, Drawing, Readings
-from cellwright.charts._bars import bar_chart, pie_chart
-from cellwright.charts._distributions import boxes, histogram
-from cellwright.charts._graphs import graph
-from cellwright.charts._heatmaps import heatmap
 from cellwright.charts._labels import UNSEEN, drawable, wrapped
-from cellwright.charts._lines import line_chart
 from cellwright.charts._manifest import ChartType, Output
-from cellwright.charts._points import scatter
 from cellwright.charts.auto import choose
-from cellwright.charts.encodings import Encodings, check_columns, shape_of
+from cellwright.charts.encodings import check_columns, shape_of
+from cellwright.charts.kinds import ChartKinds, registered_kinds
 from cellwright.charts.themes import ThemeName, theme_config
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tabledigests import table_digest
@@ -43,16 +36,20 @@ class Spec:
     """What is shown of a table; None for a picture."""
 
 
-def chart_spec(output: Output, table: Table, *, theme: ThemeName = "light") -> Spec:
-    """Build the chart that an output asks for.
+def chart_spec(
+    output: Output, table: Table, *, theme: ThemeName = "light", kinds: ChartKinds | None = None
+) -> Spec:
+    """Build the chart that an output asks for, of one of these ``kinds``: this process's unless given.
 
     Raises:
         ChartRefused: a column is missing or holds the wrong things; every message names its field.
+        ChartKindFailed: a plugin's chart type failed.
     """
+    kinds = registered_kinds() if kinds is None else kinds
     problems = check_columns(output, table.names)
     if problems:
         raise ChartRefused(*map(str, problems))
-    choice = choose(shape_of(table), output.config, output.type)
+    choice = choose(shape_of(table), output.config, output.type, kinds)
     if choice.type == "table":
         return _table(output, table, choice.rule)
     if not table.rows:
@@ -60,7 +57,7 @@ def chart_spec(output: Output, table: Table, *, theme: ThemeName = "light") -> S
             f"{output.path}.dataFile: {output.source} has no rows" if output.path else "the data has no rows"
         )
     readings = Readings(output, table)
-    drawing = _BUILDERS[choice.type](choice.encodings, readings, theme)
+    drawing = kinds[choice.type].build(choice.encodings, readings, theme)
     notices = tuple(
         dict.fromkeys((*output.notices, *table.notices, *_partly(table), *readings.notices, *drawing.notices))
     )
@@ -124,16 +121,3 @@ def _table(output: Output, table: Table, rule: str) -> Spec:
     lines += [f"why this type: {rule}"] if rule else []
     digest = "\n".join([*lines, table_digest(shown), *(f"notice: {notice}" for notice in shown.notices)])
     return Spec("table", None, digest, shown.notices, shown)
-
-
-_BUILDERS: dict[ChartType, Callable[[Encodings, Readings, ThemeName], Drawing]] = {
-    "bar_chart": bar_chart,
-    "line_chart": partial(line_chart, mark="line"),
-    "area": partial(line_chart, mark="area"),
-    "scatter": scatter,
-    "pie_chart": pie_chart,
-    "histogram": histogram,
-    "heatmap": heatmap,
-    "box": boxes,
-    "graph": graph,
-}

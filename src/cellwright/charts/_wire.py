@@ -45,6 +45,8 @@ class Build(msgspec.Struct, frozen=True, tag_field="kind", tag="build"):
     scale: float
     max_width: int | None
     picture: bool
+    kinds: dict[str, str]
+    """Where each chart type is found."""
 
 
 Request = Draw | Build

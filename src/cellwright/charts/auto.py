@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from cellwright.charts._manifest import ChartType, Config
-from cellwright.charts.encodings import FEW_CATEGORIES, Encodings, Shape, encodings_for, graph_ends
+from cellwright.charts.encodings import FEW_CATEGORIES, Encodings, Shape, graph_ends
+from cellwright.charts.kinds import ChartKinds, registered_kinds
 
 __all__ = ["RULES", "Choice", "Rule", "choose"]
 
@@ -35,15 +36,26 @@ class Choice:
     """When this type is chosen, in words; empty where it was asked for."""
 
 
-def choose(shape: Shape, config: Config, type_: ChartType = "auto") -> Choice:
-    """The type and the columns of a chart; a type that is asked for is kept."""
+def choose(
+    shape: Shape, config: Config, type_: ChartType = "auto", kinds: ChartKinds | None = None
+) -> Choice:
+    """The type and the columns of a chart; a type that is asked for is kept. Only types of ``kinds`` are chosen."""
+    kinds = registered_kinds() if kinds is None else kinds
     if type_ != "auto":
-        return Choice(type_, encodings_for(type_, shape, config), "")
-    rule = next(rule for rule in RULES if rule.holds(shape, config))
+        return Choice(type_, _encodings(kinds, type_, shape, config), "")
+    rule = next(rule for rule in RULES if _is_there(kinds, rule.type) and rule.holds(shape, config))
     filled = config
     if rule.type in ("line_chart", "scatter", "bar_chart") and config.group_by is None:
         filled = _with_series(rule.type, shape, config)
-    return Choice(rule.type, encodings_for(rule.type, shape, filled), rule.when)
+    return Choice(rule.type, _encodings(kinds, rule.type, shape, filled), rule.when)
+
+
+def _is_there(kinds: ChartKinds, type_: ChartType) -> bool:
+    return type_ == "table" or type_ in kinds.places
+
+
+def _encodings(kinds: ChartKinds, type_: ChartType, shape: Shape, config: Config) -> Encodings:
+    return Encodings() if type_ == "table" else kinds[type_].encode(shape, config)
 
 
 def _nothing_to_draw(shape: Shape, config: Config) -> bool:

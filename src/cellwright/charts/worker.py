@@ -23,6 +23,7 @@ from cellwright.charts._manifest import Output
 from cellwright.charts._specs import chart_spec
 from cellwright.charts._wire import Build, Draw, Drawn, Failed, Request, framed, read_frame
 from cellwright.charts.data_files import read_table
+from cellwright.charts.kinds import ChartKinds
 from cellwright.charts.specguard import check_spec, language_of
 from cellwright.charts.themes import FONT, ThemeName, theme_config
 from cellwright.errors import CellwrightError, ChartError, ChartRefused, SpecRefused
@@ -74,7 +75,10 @@ def _built(request: Build) -> Drawn:
         table = Table.from_wire(request.table)
     else:
         table = _read(output, request.content or b"")
-    built = chart_spec(output, table, theme=request.theme)
+    kinds = ChartKinds(request.kinds)
+    built = chart_spec(output, table, theme=request.theme, kinds=kinds)
+    if built.vega_lite is not None and not kinds.is_ours(built.type):
+        check_spec(built.vega_lite)
     png, notices, digest = None, built.notices, built.digest
     if built.vega_lite is not None and request.picture:
         png = paint(built.vega_lite, theme=None, scale=request.scale, max_width=request.max_width)

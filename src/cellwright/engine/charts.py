@@ -256,18 +256,21 @@ def _table(held: Any) -> Table | None:
 
 def exact_figures(output: Output, table: Table) -> dict[str, Any] | None:
     """What to ask the kernel for, where a chart of chosen rows would add up to less than all; None where it need not."""
-    if len(table.rows) >= table.total_rows:
+    if len(table.rows) >= table.total_rows or output.type not in ("auto", *_ADDING_UP):
         return None
     choice = choose(shape_of(table), output.config, output.type)
     encodings = choice.encodings
     name = encodings.label if choice.type == "pie_chart" else encodings.x
     values = (encodings.value,) if choice.type == "pie_chart" else encodings.y
-    if choice.type not in ("bar_chart", "pie_chart") or name is None or len(values) > 1:
+    if choice.type not in _ADDING_UP or name is None or len(values) > 1:
         return None
     group_by = [name, encodings.group] if encodings.group is not None else [name]
     value = values[0] if values else None
     return {"group_by": group_by, "value": value, "how": "sum" if value is not None else "count"}
 
+
+_ADDING_UP = ("bar_chart", "pie_chart")
+"""The types whose values are sums or counts of rows."""
 
 _TELLS = ("python", "deno")
 """The kernels of our own, which can be asked for a value."""

@@ -185,7 +185,7 @@ async def test_calls_at_the_same_time_lose_none_of_their_outputs(
             "no column 'revnue' in the data; it has month, revenue, cost",
         ),
         (RECORDS, "bar_chart", {"x": "monht"}, "did you mean 'month'"),
-        (RECORDS, "barchart3d", {}, "there is no type 'barchart3d'.*types are table, line_chart"),
+        (RECORDS, "barchart3d", {}, "there is no type 'barchart3d'.*types are table, .*line_chart"),
         (RECORDS, "bar_chart", {"maxRow": 3}, "did you mean .maxRows"),
         ("month,revenue\n", "bar_chart", {}, "no rows"),
         ([], "bar_chart", {}, "the data: it is an empty list"),

@@ -18,7 +18,7 @@ from tests.waiting import LIMIT_S
 
 EXAMPLE = ROOT / "examples" / "plugin"
 IDS = {
-    "dialects:careful", "error_classes:quota", "fixers:old_name", "formats:outline", "hosts:nearby",
+    "chart_types:strip", "dialects:careful", "error_classes:quota", "fixers:old_name", "formats:outline", "hosts:nearby",
     "languages:dice", "providers:parrot", "templates:example", "tools:roll",
 }  # fmt: skip
 
@@ -77,6 +77,7 @@ def test_one_of_each_kind_works_where_it_is_installed_and_leaves_nothing(example
     failed = _said(client, "cell_add_and_run", code="class A:\n    fetch = 1\nA().fetch_all()")
     assert "`fetch_all` is called `fetch` now" in failed
     _runs_cells_of_dice(example, client, session)
+    _draws_strips(example, client, session)
     there = client.call("notebook_create", name="there", host="nearby")["session_id"]
     assert "42" in _said(client, "cell_add_and_run", session_id=there, code="6 * 7")
 
@@ -102,6 +103,19 @@ def test_one_of_each_kind_works_where_it_is_installed_and_leaves_nothing(example
     assert "42" in _said(again, "notebook_create", name="after") + _said(
         again, "cell_add_and_run", code="6 * 7"
     )
+
+
+def _draws_strips(example: PluginPlace, client: Pump, session: str) -> None:
+    rolls = "rolls = [{'by': name, 'rolled': n} for name in 'ab' for n in (1, 4, 6)]"
+    _said(client, "cell_add_and_run", session_id=session, code=rolls)
+    asked = {"session_id": session, "variable": "rolls", "options": {"type": "strip plot"}}
+    result = client.answer(client.ask("tools/call", name="cell_visualize", arguments=asked))["result"]
+    told, picture = result["content"]
+    assert "strip: rolled by by\n6 values of 2 names" in told["text"]
+    assert picture["type"] == "image"
+    (example.place.root / "work" / "rolls.csv").write_text("by,rolled\na,1\nb,6\n")
+    drawn = example.run("visualize", "rolls.csv", "--type", "strip")
+    assert "2 values of 2 names" in drawn.stdout, drawn.stderr
 
 
 def _runs_cells_of_dice(example: PluginPlace, client: Pump, session: str) -> None:

@@ -26,6 +26,13 @@ def {name}({arguments}) -> object:
     {body}
 PLUGIN = Tool({name}, timeout_s=5)
 """
+CHART = """
+from cellwright.charts.kinds import ChartKind, Drawing, Encodings
+CELLWRIGHT_API = 1
+def build(encodings, readings, theme):
+    {body}
+PLUGIN = ChartKind(build, lambda shape, config: Encodings())
+"""
 GOOD = FORMAT.format(body="return Written(b'good')")
 OTHERS = {
     "raises_at_import": ("raise OSError('no disk')\n", "Its import raised OSError: no disk"),
@@ -83,6 +90,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PluginPlace]:
         (made.packages / "clashes_tool.py").write_text(tool)
         made.add("good", {"formats": "good = good:PLUGIN"}, GOOD)
         made.add("fails", {"formats": "fails = fails:PLUGIN"}, FORMAT.format(body="return 1 / 0"))
+        made.add("torn", {"chart_types": "torn = torn:PLUGIN"}, CHART.format(body="raise OSError('torn')"))
+        outside = "return Drawing({'data': {'url': 'http://127.0.0.1:1/x.csv'}, 'mark': 'bar'}, 'x', ())"
+        made.add("outside", {"chart_types": "outside = outside:PLUGIN"}, CHART.format(body=outside))
         made.add("lies", {"formats": "lies = lies:PLUGIN"}, FORMAT.format(body="return 'text'"))
         loops = TOOL.format(before="", name="loops", arguments="", body="while True: pass").replace(
             "_s=5", "_s=1"
@@ -118,6 +128,7 @@ def test_each_is_named_with_its_reason_and_what_it_does_at_work_is_counted(hosti
     assert "The plugin formats:lies returned str, and not Written" in _said(
         client, "notebook_export", format="lies"
     )
+    _meets_bad_charts(client)
     assert "did not end in time" in _said(client, "loops")
     assert "not JSON serializable" in _said(client, "circle")
     assert "good" in _said(client, "notebook_export", format="good")
@@ -132,6 +143,19 @@ def test_each_is_named_with_its_reason_and_what_it_does_at_work_is_counted(hosti
     listed = hostile.listed()
     assert listed["fails/formats:fails"]["refused"] is None
     assert "It is disabled" in listed["good/formats:good"]["refused"]
+
+
+def _meets_bad_charts(client: Pump) -> None:
+    _said(client, "cell_add_and_run", code="rows = [{'a': 1, 'b': 2}, {'a': 3, 'b': 4}]")
+
+    def drawn(kind: str) -> str:
+        return _said(client, "cell_visualize", variable="rows", options={"type": kind})
+
+    for _ in range(3):
+        assert "The plugin chart_types:torn raised OSError: torn" in drawn("torn")
+    assert "there is no type 'torn'" in drawn("torn")
+    assert "data is not fetched from addresses" in drawn("outside")
+    assert "table" in drawn("table")
 
 
 def _said(client: Pump, tool: str, **arguments: Any) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.charts import Manifest, read_manifest
-from cellwright.charts._manifest import FILENAME, MAX_OUTPUTS, ChartType
+from cellwright.charts._manifest import FILENAME, MAX_OUTPUTS
+from cellwright.charts.kinds import chart_types
 from cellwright_kernel import _chart_manifest
 from tests.support.charts.making import entry, manifest
 
@@ -168,5 +168,5 @@ def test_any_json_is_read_or_refused_with_a_path(outputs: list[object]) -> None:
 
 def test_what_show_writes_is_what_a_manifest_may_say() -> None:
     """Code in a kernel cannot ask this package, and has the words a second time."""
-    assert set(_chart_manifest.TYPES) == set(get_args(ChartType))
+    assert set(_chart_manifest.TYPES) == set(chart_types())
     assert (_chart_manifest.MANIFEST, _chart_manifest.MAX_OUTPUTS) == (FILENAME, MAX_OUTPUTS)

@@ -11,6 +11,7 @@ import pytest
 from cellwright.charts import Config, Output, chart_spec
 from cellwright.charts._manifest import ChartType
 from cellwright.charts.data_files import read_table
+from cellwright.charts.kinds import ChartKind, ChartKindFailed, ChartKinds, Drawing, Encodings
 from cellwright.charts.worker import paint
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tables import Column, Table
@@ -320,3 +321,35 @@ def test_words_that_vega_stumbles_over_are_drawn(word: str, type_: Any) -> None:
         made = chart_spec(Output("a", type_, title=word, config=config), table)
         assert made.vega_lite is not None
         assert paint(made.vega_lite, theme=None, scale=0.3, max_width=None)
+
+
+HERE = "tests.unit.charts.test_specs"
+COUNTED = ChartKind(
+    lambda _, readings, theme: Drawing({"mark": "text"}, theme, (f"{len(readings.table.rows)} rows",)),
+    lambda _, config: Encodings(config.x_column),
+)
+RAISES = ChartKind(lambda *_: {}["no such key"], lambda *_: Encodings())
+LIES = ChartKind(lambda *_: {"mark": "text"}, lambda *_: Encodings())
+
+
+def test_a_plugins_type_makes_the_drawing_and_its_failures_are_told_as_its_own() -> None:
+    table = read_table(b"a\n1\n2\n", "a.csv")
+    kinds = ChartKinds({name: f"{HERE}:{name.upper()}" for name in ("counted", "raises", "lies")})
+    made = chart_spec(Output("a", "counted", title="All"), table, theme="dark", kinds=kinds)
+    assert made.vega_lite is not None
+    assert (made.type, made.vega_lite["mark"], made.digest) == (
+        "counted",
+        "text",
+        "counted: All\nshows dark\n2 rows",
+    )
+    with pytest.raises(ChartKindFailed, match="raised KeyError: 'no such key'"):
+        chart_spec(Output("a", "raises"), table, kinds=kinds)
+    with pytest.raises(ChartKindFailed, match="returned dict, and not Drawing"):
+        chart_spec(Output("a", "lies"), table, kinds=kinds)
+
+
+def test_without_any_type_there_are_tables() -> None:
+    assert (
+        chart_spec(Output("a", "auto"), read_table(b"a\n1\n2\n", "a.csv"), kinds=ChartKinds({})).type
+        == "table"
+    )
