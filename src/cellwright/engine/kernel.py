@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,7 @@ from cellwright.hosts.protocol import DenoKernel, KernelKind, KernelspecKernel, 
 from cellwright.kernels import find_deno, find_project_python
 from cellwright.notebook import Document
 from cellwright.notebook.languages import OnDeno, OnKernelspec, OnPython, Runtime, find_language
+from cellwright.plugins.registry import when_replaced
 from cellwright.sandbox.npm import install_npm, is_npm_layer
 from cellwright.sandbox.packages import InstallResult, PythonTarget, install, installed_in
 from cellwright.sandbox.workspace import refuse_too_open
@@ -385,8 +387,11 @@ def kernel_kind(document: Document, language: str, directory: Path) -> KernelKin
             return KernelspecKernel(_own_kernelspec(document, language) or name)
 
 
+@lru_cache(maxsize=64)
 def _runs(language: str) -> Runtime:
     """What runs a language; one that nobody registered is taken as the name of a kernelspec."""
+    # Kept, since every cell asks.
+    when_replaced(_runs.cache_clear)
     known = find_language(language)
     return (known.runs if known is not None else None) or OnKernelspec(language)
 
