@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -166,7 +166,8 @@ class ExecutionQueue:
                 for want in wanted:
                     if want.language is not None and self.session.record.is_foreign:
                         refuse_language(self.session.record, want.language)
-                executions = await self._queue(wanted, timeout_s, kernel_id)
+                whole = [replace(want, source=_without_halves(want.source)) for want in wanted]
+                executions = await self._queue(whole, timeout_s, kernel_id)
         return executions
 
     async def _queue(
@@ -307,6 +308,11 @@ class ExecutionQueue:
             with anyio.CancelScope(shield=True):
                 executions = await self._queue([want], timeout_s, kernel_id)
         return executions[0]
+
+
+def _without_halves(source: str) -> str:
+    """A source as it can be sent and kept: a notebook may hold half a character, which no encoding has."""
+    return source.encode(errors="replace").decode()
 
 
 def _refuse_long(want: _CellRequest, limit: int) -> None:

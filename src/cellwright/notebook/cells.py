@@ -63,8 +63,8 @@ _SPLIT_MIMES = frozenset({"application/javascript", "image/svg+xml"})
 
 
 def source_hash(source: str) -> str:
-    """What a source is known by where it is not at hand."""
-    return hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()
+    """What a source is known by where it is not at hand; half a character, which no kernel is given, is that of its ``?``."""
+    return hashlib.sha256(source.encode(errors="replace")).hexdigest()
 
 
 def ran_mark(source: str) -> str:
