@@ -407,7 +407,7 @@ class BudgetSpent(AgentError):
         }
         super().__init__(
             f"The budget is spent: {told.get(what, f'{taken:.0f} of {limit:.0f} {what}')}",
-            hint="Raise it with --budget, or go on from here in the same conversation",
+            hint="Raise it, or go on from here in the same conversation",
         )
         self.what = what
 

@@ -136,16 +136,18 @@ class RunResources:
         for path in self._question.data:
             try:
                 if path.exists() and not path.is_file():  # a pipe or a device would never end
-                    raise AgentError(f"{path} is no file", hint="Check --data")
+                    raise AgentError(f"{path} is no file", hint="Check the paths of the data files")
                 if path.stat().st_size > most:
                     raise AgentError(
                         f"{path} has more than the {most >> 20} MB that a notebook is given",
-                        hint="Open a notebook beside it in direct mode and ask with --session, or raise"
+                        hint="Open a notebook beside it in direct mode and ask about that, or raise"
                         f" max_session_disk, up to {_MAX_DATA_BYTES >> 20} MB",
                     )
                 content = await anyio.Path(path).read_bytes()
             except OSError as error:
-                raise AgentError(f"{path} cannot be read: {error.strerror}", hint="Check --data") from None
+                raise AgentError(
+                    f"{path} cannot be read: {error.strerror}", hint="Check the paths of the data files"
+                ) from None
             await files.write(path.name, content, session=session)
 
     async def settle(self) -> None:

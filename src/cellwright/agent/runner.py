@@ -128,7 +128,7 @@ class Run:
             )
         raise ModelFailed(
             f"{self.chain.row.full_name} did not answer as {shape.__name__} in {_SHAPE_TRIES} tries: {missed}",
-            hint="Try another model with --model",
+            hint="Try another model",
         )
 
     async def advice(

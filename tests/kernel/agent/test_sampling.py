@@ -200,7 +200,7 @@ async def test_a_client_that_lends_nothing_is_told_what_to_do(mode: str) -> None
     assert asking.error is not None
     assert asking.error.code == "no_model"
     assert asking.error.hint is not None
-    assert "--model" in asking.error.hint
+    assert "Name a model with a key" in asking.error.hint
 
 
 async def test_the_newest_protocol_lends_no_model_during_a_call() -> None:

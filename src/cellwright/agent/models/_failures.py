@@ -19,7 +19,7 @@ from cellwright.errors import CellwrightError, ModelFailed
 __all__ = ["failure_of", "flaw_of", "without"]
 
 _SHOWN = 300
-_OTHER = "name another model with --model"
+_OTHER = "name another model"
 _PASSING = frozenset({408, 409, 425, 429})
 _SERVER_ERROR = 500
 _BROKE_OFF = ("broke off in the middle of its reply", f"Ask again, or {_OTHER}", True)

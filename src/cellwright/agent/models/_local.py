@@ -84,7 +84,7 @@ def weights_of(row: ModelRow) -> Path:
         if not named.is_file():
             raise NoModel(
                 f"{row.full_name} has no weights at {named}",
-                hint="Name a GGUF file, as --model local:/models/one.gguf",
+                hint="Name a GGUF file, as local:/models/one.gguf",
             )
         return named
     try:
@@ -127,7 +127,7 @@ class LocalSpeaker:
             heard(Delta("text", "\n"))
         raise ModelFailed(
             f"{self.row.full_name} was cut off at its limit, after {response.usage.output_tokens:,} tokens",
-            hint="Ask for less at once, or name a larger model with --model",
+            hint="Ask for less at once, or name a larger model",
         )
 
     async def aclose(self) -> None:
@@ -201,10 +201,10 @@ class LocalSpeaker:
         if isinstance(error, dict) and error.get("type") == "exceed_context_size_error":
             return ModelFailed(
                 f"{self.row.full_name} cannot read so much at once: its limit is about {error.get('n_ctx'):,} tokens",
-                hint="Begin a new conversation, or name another model with --model",
+                hint="Begin a new conversation, or name another model",
             )
         said = error.get("message", "") if isinstance(error, dict) else str(error)
-        return ModelFailed(f"{self.row.full_name} {said}".strip(), hint="Name another model with --model")
+        return ModelFailed(f"{self.row.full_name} {said}".strip(), hint="Name another model")
 
 
 def order_of(messages: Sequence[ModelMessage], want: RequestParams, *, small: bool) -> dict[str, Any]:

@@ -172,7 +172,7 @@ class Chain:
         left = course.left(self._clock())
         out_of_time = ModelFailed(
             f"{speaker.row.full_name} was not done when the time was over",
-            hint="Give it more seconds with --budget",
+            hint="Give it more seconds in the budget",
         )
         if left is not None and left <= 0:
             return out_of_time

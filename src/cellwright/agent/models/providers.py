@@ -61,8 +61,8 @@ _SHORTEST_SECRET = 4
 
 _FIRST_STEPS = """\
 Set one of OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY, and ask again;
-or name a server that speaks OpenAI's format: --model http://localhost:8000/v1#model;
-or run a small model on this machine: --model local, which says what it needs"""
+or name as the model a server that speaks OpenAI's format, http://localhost:8000/v1#model;
+or a small one on this machine, local, which says what it needs"""
 
 
 def key_variables() -> tuple[str, ...]:

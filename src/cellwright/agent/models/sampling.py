@@ -45,7 +45,7 @@ ESTIMATED = "usage_estimated"
 _MOST_TOKENS = 4_096
 _ASK = "sampling"
 _ENDS: dict[str, FinishReason] = {"maxTokens": "length"}
-_OTHER = "Name a model with a key, as --model claude-sonnet-5-5, or ask with a client that offers sampling"
+_OTHER = "Name a model with a key, such as claude-sonnet-5-5, or ask with a client that offers sampling"
 
 
 def offered(session: ServerSession) -> bool:
