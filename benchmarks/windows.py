@@ -234,8 +234,7 @@ async def visit(context: BrowserContext, look: Look, url: str, *, cells: int) ->
     wire = Wire(look)
     cdp = await wire.listen(context, page)
     # The processor's time: what other work there is on the machine hardly matters to it.
-    await cdp.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
-    await cdp.send("Performance.enable")
+    await cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
     await page.goto(url, wait_until="commit")
     with anyio.fail_after(_LIMIT_S):
         shown = await page.evaluate(_PAINTED, [look.cell, cells])
