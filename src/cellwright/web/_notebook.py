@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -126,14 +127,16 @@ class Following:
 
     async def _make_of_cell(self, part: str) -> str | None:
         session = self._session
-        for name, template in ((cell_part, "cell.html"), (outputs_part, "cell_outputs.html")):
+        for name in (cell_part, outputs_part):
             prefix = name("")
             if part.startswith(prefix):
                 cell_id = part.removeprefix(prefix)
                 if (view := cell_view(session, cell_id)) is None:
                     return None
-                hint = await _hint(self._engine, session, cell_id)
-                return render(template, session=session, cell=replace(view, hint=hint))
+                view = replace(view, hint=await _hint(self._engine, session, cell_id))
+                if name is cell_part:
+                    return _cell_html(session, view)
+                return render("cell_outputs.html", session=session, cell=view)
         return None
 
 
@@ -354,15 +357,11 @@ class CellView:
         known = [one for one in (self.authors.edited, self.authors.ran) if one is not None]
         return max(known, key=lambda one: one.seq, default=None)
 
-    @property
-    def lines(self) -> int:
-        """How many lines an editor should have."""
-        return min(max(self.source.count("\n") + 2, 3), 40)
 
-
-async def cell_views(engine: Engine, session: Session) -> list[CellView]:
+async def _shown_cells(engine: Engine, session: Session) -> list[Markup]:
     """Every cell, in order, with the hints for those that failed."""
-    return [replace(view, hint=await _hint(engine, session, view.id)) for view in list(_views(session))]
+    views = [replace(view, hint=await _hint(engine, session, view.id)) for view in list(_views(session))]
+    return [_cell_html(session, view) for view in views]
 
 
 def cell_view(session: Session, cell_id: str) -> CellView | None:
@@ -374,6 +373,26 @@ async def _hint(engine: Engine, session: Session, cell_id: str) -> Hint | None:
     """What the fixers say of a cell that has failed; they look at it while its kernel still knows why."""
     newest = session.runs.newest(cell_id)
     return await hints_of(engine).of(session, newest) if newest is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Notebook:
+    """What a cell's template knows of the session around it."""
+
+    id: str
+    language: str
+
+
+def _cell_html(session: Session, view: CellView) -> Markup:
+    # Times are told without a date on their own day.
+    return _made_cell(_Notebook(session.id, session.language), view, time.localtime()[:3])
+
+
+@functools.lru_cache(maxsize=2048)
+def _made_cell(session: _Notebook, view: CellView, today: tuple[int, ...]) -> Markup:
+    """A cell that is as it was need not be made again when somebody opens its notebook once more."""
+    del today
+    return Markup(render("cell.html", session=session, cell=view))  # noqa: S704  # the template escapes
 
 
 def _views(session: Session, only: str | None = None) -> Iterator[CellView]:
@@ -567,7 +586,7 @@ async def _notebook(request: PageRequest) -> Response:
         "notebook.html",
         title=session.title,
         session=session,
-        cells=await cell_views(request.engine, session),
+        cells=await _shown_cells(request.engine, session),
         panels=PANELS,
         exports=export_choices(session.language),
         presence=presence_of(request.engine, session),

@@ -258,13 +258,13 @@ def test_a_comment_that_comes_in_leaves_the_one_being_written(looker: Looker, se
     page, _ = open_book(looker, served, "Comments", "a = 1")
     cell_id = str(page.locator("article.cell.code").get_attribute("id")).removeprefix("cell-")
     box = page.locator(f"#comment-{cell_id}")
-    box.locator("summary").click()
+    box.click()
     box.locator("textarea").click()
     page.keyboard.type("I am ")
     with looker.page.context.expect_page() as opened:
         page.evaluate("() => window.open(location.href)")
     other = opened.value
-    other.locator(f"#comment-{cell_id} summary").click()
+    other.locator(f"#comment-{cell_id}").click()
     other.locator(f"#comment-{cell_id} textarea").fill("Seen")
     other.get_by_role("button", name="Add the comment").first.click()
     expect(page.locator(".comment")).to_contain_text("Seen")

@@ -81,8 +81,9 @@ def see_all(page: Page) -> None:
     for output in page.locator(".output[data-load]").all():
         output.scroll_into_view_if_needed()
         expect(output).to_have_attribute("data-loaded", "yes")
-    for frame in page.locator("article.cell iframe").all():
-        frame.scroll_into_view_if_needed()
+    for framed in page.locator(".output.framed").all():
+        framed.scroll_into_view_if_needed()
+        expect(framed.locator("iframe")).to_be_visible()
 
 
 def test_hostile_outputs_neither_run_nor_break_the_page(alone: Looker, served: Served) -> None:

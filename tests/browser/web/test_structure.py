@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from playwright.sync_api import Page, expect
 
@@ -11,8 +12,8 @@ from tests.browser.web.conftest import Looker, Served, assert_accessible
 
 def expect_sources(page: Page, *wanted: str) -> None:
     page.wait_for_function(
-        "wanted => JSON.stringify([...document.querySelectorAll('#cells textarea[name=source]')]"
-        ".slice(1).map((one) => one.value)) === JSON.stringify(wanted)",
+        "wanted => JSON.stringify([...document.querySelectorAll('#cells .editor')]"
+        ".slice(1).map((one) => one.querySelector('textarea')?.value ?? one.dataset.source)) === JSON.stringify(wanted)",
         arg=list(wanted),
     )
     places = page.locator("#cells .place").all_text_contents()
@@ -95,8 +96,8 @@ def test_cells_are_added_between_split_folded_and_found(looker: Looker, served: 
     assert_accessible(page, axe)
 
 
-def test_a_notebook_of_500_cells_carries_no_editor_and_no_menu_that_nobody_opened(
-    looker: Looker, served: Served
+def test_a_notebook_of_500_cells_carries_no_editor_menu_or_frame_that_nobody_came_to(
+    looker: Looker, served: Served, looking_at: Any
 ) -> None:
     cells = [
         {
@@ -109,14 +110,27 @@ def test_a_notebook_of_500_cells_carries_no_editor_and_no_menu_that_nobody_opene
         }
         for n in range(500)
     ]
+    html = {
+        "output_type": "display_data",
+        "metadata": {},
+        "data": {"text/html": "<p style='color: red'>far</p>"},
+    }
+    cells[-1]["outputs"] = [html]
     file = served.place.root / "work" / "long.ipynb"
     file.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}))
     session_id = served.agent.call("notebook_open", path=str(file))["session_id"]
     with looker.page.expect_response(f"**/sessions/{session_id}") as answered:
         page = looker.go(f"/sessions/{session_id}")
     assert int(answered.value.headers["content-length"]) < 60_000
-    assert page.locator("#cells .menu > div").count() == 0
-    assert page.locator(".cm-editor").count() == 0
+    costly = "#cells :is(details, textarea, iframe, .menu > div, .cm-editor)"
+    assert page.locator(costly).count() == 0
+    page.locator(".output.framed").scroll_into_view_if_needed()
+    expect(page.frame_locator(".framed iframe").get_by_text("far")).to_be_visible()
+    with looking_at(java_script_enabled=False) as reader:
+        plain = reader.page
+        plain.goto(page.url)
+        expect(plain.locator("#cell-c499 .shown")).to_have_text("x499 = 499")
+        expect(plain.frame_locator(".framed iframe").get_by_text("far")).to_be_visible()
     page.locator("article.cell.code").nth(250).focus()
     page.keyboard.press("Control+Shift+ArrowDown")
     expect(page.locator("#cell-c250 .place")).to_have_text("252")

@@ -13,6 +13,7 @@ function place(id, html) {
     return;
   }
   const fresh = made(html).firstElementChild;
+  if (fresh !== null) openSameFrames(old, fresh);
   if (fresh !== null && !isSame(old, fresh) && !sameOrder(old, fresh)) {
     swap(old, fresh);
   }
@@ -67,6 +68,8 @@ function sameOrder(old, fresh) {
 function made(html) {
   const template = document.createElement("template");
   template.innerHTML = html;
+  // What is for browsers without scripts is text here, as it is on a page that was loaded.
+  for (const without of all("noscript", template.content)) without.textContent = without.innerHTML;
   return template.content;
 }
 
@@ -96,6 +99,7 @@ function keep(old, fresh) {
       fresher.set(before, after);
     }
   }
+  for (const before of all("details[data-opened]", old)) carryOpened(before, fresh);
   for (const before of all("details[id]", old)) {
     const after = fresh.querySelector(`details#${CSS.escape(before.id)}`);
     if (after) after.open = before.open;

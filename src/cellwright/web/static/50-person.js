@@ -31,7 +31,7 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("input", (event) => {
-  if (event.target.matches("textarea[id], input[id]")) (event.target.closest(".editor") ?? event.target).dataset.editing = "yes";
+  if (event.target.matches("textarea[id], input[id]") && !event.target.closest(".editor")) event.target.dataset.editing = "yes";
 });
 
 document.addEventListener("change", (event) => {

@@ -1,5 +1,5 @@
-// Opens and closes the editor of a cell. The text stands in the cell's text area in any case; CodeMirror, where it was
-// built, is put over it. It is loaded once, for who may edit.
+// Opens and closes the editor of a cell. The text stands in a text area in any case; CodeMirror, where it was built, is
+// put over it. It is loaded once, for who may edit.
 
 const cells = () => document.getElementById("cells");
 const cellOf = (element) => element?.closest?.("article.cell") ?? null;
@@ -41,6 +41,27 @@ function editorOptions(cell, area, at) {
   };
 }
 
+/** Have an editor written in: its text area, and below it what may be done with what is written. Most cells never need it. */
+function beginWriting(editor) {
+  if (editor.dataset.editing) return;
+  editor.dataset.editing = "yes";
+  const parts = document.getElementById("writing").content.cloneNode(true);
+  const cell = cellOf(editor), id = idOf(cell), at = `${sessionUrl()}/cells/${id}`, { source } = editor.dataset;
+  const area = parts.querySelector("textarea");
+  area.id = `source-${id}`;
+  area.defaultValue = source;
+  area.rows = Math.min(Math.max(source.split("\n").length + 1, 3), 40);
+  area.spellcheck = cell.matches(".markdown");
+  area.setAttribute("aria-label", `Source of cell ${allCells().indexOf(cell) + 1}`);
+  parts.querySelector("[data-leave]").setAttribute("formaction", `${at}/edit`);
+  parts.querySelector("[data-discard]").setAttribute("formaction", `${at}/again`);
+  parts.querySelector(".clashes").id = `clash-${id}`;
+  editor.append(parts);
+}
+
+/** The source of a cell, as it is being written where it is. */
+const sourceOf = (cell) => written(editorOf(cell))?.value ?? editorOf(cell).dataset.source;
+
 /** Open the editor of a cell and put the caret into it: where the mouse was, else at the end. */
 async function edit(wanted, at) {
   if (!mayEdit() || !wanted) return;
@@ -48,8 +69,9 @@ async function edit(wanted, at) {
   // What stands there now; it may have been sent anew since.
   const cell = document.getElementById(wanted.id);
   if (!cell) return;
-  const editor = editorOf(cell), area = editor.querySelector("textarea");
-  editor.dataset.editing = "yes";
+  const editor = editorOf(cell);
+  beginWriting(editor);
+  const area = written(editor);
   if (!rich.has(area) && document.body.dataset.editor) {
     const options = editorOptions(cell, area, at);
     editor.dataset.rich = "yes";
@@ -67,13 +89,17 @@ function showArea(editor, area) {
   if (area.dataset.label) area.setAttribute("aria-label", area.dataset.label);
 }
 
-/** Leave the cell as it is read; what was written is in the text area. */
+/** Leave the cell as it is read. */
 function closeEditor(editor) {
-  const area = written(editor), view = rich.get(area);
   delete editor.dataset.editing;
-  showArea(editor, area);
-  view?.destroy();
+  if (!editor.matches(".editor")) return;
+  delete editor.dataset.rich;
+  // The button that was pressed has the keyboard, which the cell gets.
+  if (editor.contains(document.activeElement)) cellOf(editor).focus({ preventScroll: true });
+  const area = written(editor);
+  rich.get(area)?.destroy();
   rich.delete(area);
+  for (const part of all(":scope > :is(textarea, .writing, [id^=clash-])", editor)) part.remove();
 }
 
 /** Whether the editor has a list, a panel or documentation open, which Escape closes first. */

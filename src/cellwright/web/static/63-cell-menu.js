@@ -24,12 +24,8 @@ async function format() {
   await change("edits/format", { ids: ids(list) });
 }
 
-/** The menus that are open have their content; of the others each cell would carry it for nothing. */
+/** What of a menu depends on the cell's language. */
 function fillMenu(menu) {
-  if (!menu.open) return;
-  if (!menu.querySelector(":scope > div")) {
-    menu.append(document.getElementById("cell-menu").content.cloneNode(true));
-  }
   const { language } = cellOf(menu).dataset;
   const format = menu.querySelector("[data-languages]");
   format.hidden = language === "markdown";
@@ -39,31 +35,70 @@ function fillMenu(menu) {
     : "Format";
 }
 
-/** So are the forms for comments. */
-function fillComment(details) {
-  if (details.querySelector("form")) return;
-  const cell = details.id.slice("comment-".length);
-  details.append(
-    document.getElementById("comment-form").content.cloneNode(true),
-  );
-  details.querySelector("form").action =
-    `${sessionUrl()}/cells/${cell}/comments`;
-  const area = details.querySelector("textarea");
-  area.id = `comment-text-${cell}`;
-  area.setAttribute(
-    "aria-label",
-    details.querySelector("summary").getAttribute("aria-label"),
-  );
+function fillComment(details, cell) {
+  const form = details.querySelector("form"),
+    area = form.querySelector("textarea");
+  form.action = `${sessionUrl()}/cells/${idOf(cell)}/comments`;
+  area.id = `comment-text-${idOf(cell)}`;
+  area.setAttribute("aria-label", labelOf(details.firstElementChild));
 }
 
-document.addEventListener("toggle", (event) => {
-  if (event.target.matches?.("#cells .menu")) fillMenu(event.target);
-  if (event.target.matches?.("#cells .comments > details")) {
-    fillComment(event.target);
+// A menu or a form that is opened is made then, in the place of its button: each cell would carry it for nothing, and to a
+// browser a details element is as much as a dozen others.
+
+const labelOf = (element) => element.getAttribute("aria-label");
+
+/** Of what was opened the button that stands there otherwise. */
+const closed = new WeakMap();
+
+function openInstead(button) {
+  const details = document.createElement("details"),
+    summary = document.createElement("summary"),
+    cell = cellOf(button);
+  const { opens, needs } = button.dataset;
+  details.id = button.id;
+  details.className = button.className;
+  Object.assign(details.dataset, { opened: opens, closes: "" }, needs && { needs });
+  summary.textContent = button.textContent;
+  summary.setAttribute("aria-label", labelOf(button));
+  const content = document.getElementById(opens).content.cloneNode(true);
+  details.append(summary, content);
+  closed.set(details, button);
+  button.replaceWith(details);
+  if (opens === "cell-menu") fillMenu(details);
+  else fillComment(details, cell);
+  details.open = true;
+  summary.focus();
+}
+
+/** Keep what is open where the server has sent its button anew. */
+function carryOpened(details, fresh) {
+  const button = fresh.querySelector(`#${CSS.escape(details.id)}`);
+  if (!button) return;
+  closed.set(details, button);
+  details.firstElementChild.setAttribute("aria-label", labelOf(button));
+  button.replaceWith(details);
+}
+
+/** What is closed is its button again, unless something was written there. */
+function closeOpened(details) {
+  if (all("textarea", details).some((area) => area.value)) return;
+  const button = closed.get(details),
+    hadKeyboard = details.contains(document.activeElement);
+  button.setAttribute("aria-label", labelOf(details.firstElementChild));
+  details.replaceWith(button);
+  if (hadKeyboard) button.focus();
+}
+
+document.addEventListener("toggle", ({ target }) => {
+  if (target.matches?.("#cells details[data-opened]:not([open])")) {
+    closeOpened(target);
   }
 }, true);
 
 document.addEventListener("click", (event) => {
+  const opens = event.target.closest("#cells [data-opens]");
+  if (opens) openInstead(opens);
   const button = event.target.closest("#cells [data-command]:not(form)");
   if (button) {
     const cell = cellOf(button);

@@ -20,8 +20,6 @@ function pattern() {
   return new RegExp(word.checked ? `(?<![\\p{L}\\p{N}_])${plain}(?![\\p{L}\\p{N}_])` : plain, sameCase.checked ? "gu" : "giu");
 }
 
-const sourceOf = (cell) => written(editorOf(cell)).value;
-
 function find() {
   const wanted = pattern();
   matches = wanted ? allCells().flatMap((cell) => [...sourceOf(cell).matchAll(wanted)].map((match) => ({ id: cell.id, from: match.index }))) : [];

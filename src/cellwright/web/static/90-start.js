@@ -9,6 +9,7 @@ const seen = new IntersectionObserver((entries) => {
 /** Bring new elements to life. */
 function wake(within) {
   for (const element of all("[data-load]:not([data-loaded])", within)) seen.observe(element);
+  for (const without of shut(within)) near.observe(without.parentElement);
   for (const chart of all("[data-chart]:not([data-drawn])", within)) draw(chart);
   watched(within);
   for (const menu of all("#cells .menu[open]", within)) fillMenu(menu);
