@@ -81,7 +81,11 @@ async def _run_all(request: PageRequest) -> Response:
     """Run every cell in order, or those from one on or above one; the first failure drops the rest."""
     session, form = request.session(), await request.form()
     queued = await session.execute_all(since=form.get("since"), before=form.get("before"))
-    return request.done(f"{len(queued)} cells wait to run" if queued else "No cell has anything to run")
+    return request.done(_waiting(len(queued)) if queued else "No cell has anything to run")
+
+
+def _waiting(count: int) -> str:
+    return "1 cell waits to run" if count == 1 else f"{count} cells wait to run"
 
 
 async def _stop(request: PageRequest) -> Response:
@@ -98,7 +102,7 @@ async def _restart(request: PageRequest) -> Response:
     if not form.get("run"):
         return request.done("The kernel is empty: run the cells again")
     queued = await session.execute_all()
-    return request.done(f"The kernel is empty; {len(queued)} cells wait to run")
+    return request.done(f"The kernel is empty; {_waiting(len(queued))}")
 
 
 async def _clear(request: PageRequest) -> Response:

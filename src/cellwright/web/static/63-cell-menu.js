@@ -107,6 +107,12 @@ document.addEventListener("click", (event) => {
     cell.focus({ preventScroll: true });
     inOrder(MENU[button.dataset.command]);
   }
+  const several = event.target.closest(".toolbar [data-command]");
+  if (several) {
+    several.closest(".menu").open = false;
+    if (current()) inOrder(MENU[several.dataset.command]);
+    else say("Choose a cell first: click its number", true);
+  }
   const between = event.target.closest("[data-insert]");
   if (between) {
     const cell = cellOf(between);
