@@ -1,6 +1,7 @@
 """Asks a person before something is done that the settings say is to be asked about, and keeps what they said.
 
-The settings have a rule for each action: allow, ask or refuse. A question is journalled before anybody sees it. It goes
+The settings have a rule for each action: allow, ask or refuse; rules of plugins may be stricter
+(``approval_rules``). A question is journalled before anybody sees it. It goes
 to everybody who is there, the page, the terminal and the client that makes the call, and the first answer counts. What
 code in a cell asks is ``questions``'s; who acts on a decision is whoever asked for it.
 """
@@ -13,15 +14,17 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 import anyio
 import msgspec
+from msgspec import structs
 
 from cellwright.audit import NOBODY, AuditLog, acting, actor
 from cellwright.engine._approval_store import ApprovalStore, Remembered
+from cellwright.engine.approval_rules import verdict_on
 from cellwright.engine.event_kinds import EventKind
 from cellwright.engine.journal import Journal
 from cellwright.engine.records import Batch, Recorder
@@ -299,11 +302,25 @@ class Approvals:
 
     async def decide(self, matter: Matter) -> Decision:
         """Whether something may be done: by its rule, by an earlier answer, or by asking. The audit log has it then."""
+        verdict = await verdict_on(matter)
+        if verdict is None:
+            return await self._decided(matter, asks=False)
+        if verdict.rule == "refuse":
+            decision = Decision(False, "rule", verdict.why)
+            self._note(matter, decision, actor())
+            return decision
+        decision = await self._decided(
+            structs.replace(matter, what=f"{matter.what} ({verdict.why})"), asks=True
+        )
+        return decision if decision.allowed else replace(decision, why=f"{verdict.why}; {decision.why}")
+
+    async def _decided(self, matter: Matter, *, asks: bool) -> Decision:
+        """The same where no plugin's rule refuses it; ``asks``: one would have a person asked."""
         this = _round.get()
         asker = this.asker if this is not None and this.asker.can_ask() else None
         one = self._asked_before(asker, matter)
         if one is None:
-            decision = self.known(matter)
+            decision = self.known(matter, asks=asks)
             if decision is None and asker is None and not self._is_attended(matter):
                 decision = self._default("nobody is there to ask")
             if decision is not None:
@@ -330,11 +347,13 @@ class Approvals:
             asker.overtaken(one.decision)
         return one.decision
 
-    def known(self, matter: Matter) -> Decision | None:
-        """What the rule or an earlier answer decides without asking, if it does."""
+    def known(self, matter: Matter, *, asks: bool = False) -> Decision | None:
+        """What the rule or an earlier answer decides without asking, if it does; ``asks``: a plugin's rule would ask."""
         context = self._parts.sessions(matter.session_id) if matter.session_id is not None else None
         session = context.record.approved if context is not None else ()
         rule = self.rule(matter.action)
+        if asks and rule == "allow":
+            rule = "ask"
         return judged(rule, matter, session, self.store.read() if rule == "ask" else Remembered())
 
     def _asked_before(self, asker: Asker | None, matter: Matter) -> _Open | None:

@@ -46,6 +46,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             Kind(
                 "error_classes", "an error class", "cellwright.plans.error_classes:ErrorClass", several=True
             ),
+            Kind("approval_rules", "an approval rule", "cellwright.engine.approval_rules:callable"),
             Kind("providers", "a provider of models", "cellwright.agent.models.providers:Provider"),
             Kind("dialects", "a dialect", "cellwright.mcp.dialects.dialect:DialectPlugin"),
             Kind("templates", "a folder of templates", "pathlib:Path"),

@@ -51,6 +51,8 @@ class Plugin:
     entry: PluginEntry
     refused: str = ""
     """Why it is left out; empty where it is in."""
+    missed: bool = False
+    """Whether it is left out for a fault of its own, and not because somebody would have it so."""
     finding: Finding = field(default_factory=Finding)
     trusted: bool = False
     """Whether the operator lets its tools run outside of the sandbox."""
@@ -100,6 +102,10 @@ class Registry:
         """A plugin by its name, not loaded."""
         return next((plugin for plugin in self._of(kind) if plugin.entry.name == name), None)
 
+    def missed(self, kind: str) -> tuple[Plugin, ...]:
+        """The plugins of a kind that somebody installed and that are out for their faults, until they are disabled."""
+        return tuple(one for one in self.plugins if one.entry.kind == kind and one.refused and one.missed)
+
     def guarded(
         self, plugin: Plugin, function: Callable[..., _T], *gives: type, limit_s: float = _CALL_S
     ) -> Callable[..., _T]:
@@ -122,7 +128,7 @@ class Registry:
                 return
             plugin.failures = MOST_FAILURES if hangs else plugin.failures + 1 if failure is not None else 0
             if plugin.failures >= MOST_FAILURES:
-                plugin.refused = _taken_out(failure or "")
+                plugin.refused, plugin.missed = _taken_out(failure or ""), True
             if failure is not None:
                 _log.warning("plugin_failed plugin=%s %s", plugin.entry.id, failure)
             if self._storage is not None:
@@ -143,6 +149,7 @@ class Registry:
                     if plugin.entry.is_ours:
                         raise
                     plugin.refused = f"Its import raised {type(error).__name__}: {error}"[:300]
+                    plugin.missed = True
                     _log.warning("plugin_refused plugin=%s %s", plugin.entry.id, plugin.refused)
                 plugin.import_ms = (time.perf_counter() - started) * 1_000
             return None if plugin.refused else plugin.loaded
@@ -175,11 +182,11 @@ def _judged(
         elif failed is not None and failed.version == entry.version:
             plugin.failures = failed.count
             if failed.count >= MOST_FAILURES:
-                plugin.refused = _taken_out(failed.reason)
+                plugin.refused, plugin.missed = _taken_out(failed.reason), True
     findings = examine([one.entry for one in plugins if not one.refused and not one.entry.is_ours])
     for plugin in plugins:
         if not plugin.refused and (finding := findings.get(plugin.entry.id)) is not None:
-            plugin.finding, plugin.refused = finding, finding.reason
+            plugin.finding, plugin.refused, plugin.missed = finding, finding.reason, bool(finding.reason)
     return tuple(plugins)
 
 

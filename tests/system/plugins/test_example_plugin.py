@@ -18,8 +18,8 @@ from tests.waiting import LIMIT_S
 
 EXAMPLE = ROOT / "examples" / "plugin"
 IDS = {
-    "chart_types:strip", "dialects:careful", "error_classes:quota", "fixers:old_name", "formats:outline", "hosts:nearby",
-    "languages:dice", "providers:parrot", "templates:example", "tools:roll",
+    "approval_rules:precious", "chart_types:strip", "dialects:careful", "error_classes:quota",
+    "fixers:old_name", "formats:outline", "hosts:nearby", "languages:dice", "providers:parrot", "templates:example", "tools:roll",
 }  # fmt: skip
 
 
@@ -78,6 +78,7 @@ def test_one_of_each_kind_works_where_it_is_installed_and_leaves_nothing(example
     assert "`fetch_all` is called `fetch` now" in failed
     _runs_cells_of_dice(example, client, session)
     _draws_strips(example, client, session)
+    _keeps_what_is_precious(example, client, session)
     there = client.call("notebook_create", name="there", host="nearby")["session_id"]
     assert "42" in _said(client, "cell_add_and_run", session_id=there, code="6 * 7")
 
@@ -103,6 +104,21 @@ def test_one_of_each_kind_works_where_it_is_installed_and_leaves_nothing(example
     assert "42" in _said(again, "notebook_create", name="after") + _said(
         again, "cell_add_and_run", code="6 * 7"
     )
+
+
+def _keeps_what_is_precious(example: PluginPlace, client: Pump, session: str) -> None:
+    precious = client.call("notebook_create", name="precious")["session_id"]
+    assert "what is precious is kept" in _said(client, "notebook_delete", session_id=precious)
+    assert "what is precious is kept" in example.run("session", "delete", precious).stderr
+    # Where the settings would allow it, a person is to be asked, and nobody is there.
+    refused = _said(
+        client,
+        "toolset_enable",
+        tool="package_install",
+        arguments={"packages": ["numpy"], "session_id": session},
+    )
+    assert "packages are chosen by people here" in refused
+    assert "nobody is there to ask" in refused
 
 
 def _draws_strips(example: PluginPlace, client: Pump, session: str) -> None:

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from cellwright.engine._approval_store import ApprovalStore, Remembered
+from cellwright.engine.approval_rules import Verdict, _said
 from cellwright.engine.approvals import Matter, judged
 from cellwright.errors import CellwrightError
+from cellwright.plugins._entry_points import OURS, PluginEntry
+from cellwright.plugins.registry import MOST_FAILURES, Registry
 from cellwright.settings import SettingsRefused, load_settings
 from cellwright.settings.model import Rule
 
@@ -38,6 +41,37 @@ def test_a_rule_decides_before_what_was_said_and_that_only_of_its_own_action_and
 ) -> None:
     found = judged(rule, INSTALL, session, remembered)
     assert (None if found is None else (found.allowed, found.scope)) == decided
+
+
+HERE = "tests.unit.engine.test_approvals"
+
+
+def keep(matter: Matter) -> Verdict | None:
+    return Verdict("refuse", "it is kept") if matter.action == "delete" else None
+
+
+def fail(_: Matter) -> Verdict:
+    raise OSError("no list")
+
+
+def rules(*names: str) -> Registry:
+    return Registry(
+        entries=tuple(PluginEntry("approval_rules", name, f"{HERE}:{name}", OURS, "1") for name in names)
+    )
+
+
+def test_a_plugins_rule_that_fails_or_is_out_for_it_has_a_person_asked() -> None:
+    delete = Matter("delete", "delete sales")
+    assert _said(rules("keep"), INSTALL) == []
+    assert _said(rules("keep"), delete) == [Verdict("refuse", "it is kept")]
+    there = rules("fail", "keep")
+    assert _said(there, delete) == [
+        Verdict("ask", "the approval rule fail failed"),
+        Verdict("refuse", "it is kept"),
+    ]
+    for _ in range(MOST_FAILURES):
+        there.report(there.plugins[0], "raised OSError: no list")
+    assert _said(there, INSTALL) == [Verdict("ask", "the approval rule fail is out")]
 
 
 def test_only_scopes_that_there_are_can_be_answered() -> None:

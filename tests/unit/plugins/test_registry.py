@@ -112,6 +112,6 @@ def test_the_ids_that_a_name_covers() -> None:
     assert installed_ids("nobody") == ()
 
 
-def test_every_kind_has_plugins_of_ours_but_tools() -> None:
-    assert {plugin.entry.kind for plugin in registry().plugins} == KINDS.keys() - {"tools"}
+def test_every_kind_has_plugins_of_ours_but_tools_and_rules() -> None:
+    assert {plugin.entry.kind for plugin in registry().plugins} == KINDS.keys() - {"approval_rules", "tools"}
     assert Settings().trusted_plugins == ()
