@@ -202,7 +202,7 @@ class ApprovedList:
         return PackageRefused(
             f"{meant}{also} is not on the list of approved packages",
             suggestion=suggestion,
-            hint=f"{hint}. If {meant} is needed, have the operator add it to `{SETTING}`",
+            hint=f"{hint}. If {meant} is needed, have the operator add it to `{SETTING}` in their cellwright.toml",
         )
 
     def _nearest(self, text: str) -> str | None:

@@ -134,7 +134,7 @@ class NpmList:
         raise PackageRefused(
             what,
             suggestion=near[0] if near else None,
-            hint=f"{hint}. If it is needed, have the operator add it to `{SETTING}`",
+            hint=f"{hint}. If it is needed, have the operator add it to `{SETTING}` in their cellwright.toml",
         )
 
 
