@@ -15,7 +15,7 @@ SRC = Path(__file__).parents[1] / "src"
 BASES_OF_OTHERS = {"Protocol", "BaseModel", "Struct"}
 ERRORS = {"Exception", "BaseException", "ExceptionGroup", "OSError", "ValueError", "RuntimeError"}
 GERUND = re.compile(r"\w+(?:ing|ed)")
-NOUNS = {"_event_feed", "pricing", "sampling", "string"}
+NOUNS = {"_event_feed", "html_embed", "pricing", "sampling", "string"}
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """SLURM and Jupyter servers as plugins of the kind ``hosts``: light, as every engine's start reads it.
 
-It stands beside their packages, of which nothing is loaded before one of their hosts is wanted.
+It stands beside their packages, which are loaded with the first of their hosts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who is at a session now: people with its page open, MCP clients that work on it, the data agent. In memory only.
 
-Frontends say who comes, what they do and who leaves (see ADR 48); the page shows it. What somebody did is in the journal.
+Frontends report who comes, what they do and who leaves (see ADR 48); the page shows it. The edits and runs themselves are in the journal.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Presence:
     # Coming and going --------------------------------------------------------------------------------------------
 
     def came(self, visitor: Visitor, session_id: str, who: str) -> Visit:
-        """Note that somebody is at a session, or still is."""
+        """Note that a visitor is at a session, or still is."""
         at_sessions = self._visits.setdefault(visitor, {})
         visit = at_sessions.get(session_id)
         if visit is None:
@@ -118,7 +118,7 @@ class Presence:
         return ended
 
     def wants(self, visitor: Visitor, session_id: str, who: str) -> None:
-        """Note that somebody was refused, since another has the session."""
+        """Note that a visitor was refused, since a person has taken the session over."""
         visit = self.came(visitor, session_id, who)
         if not visit.wants:
             visit.wants = True
@@ -131,7 +131,7 @@ class Presence:
         self.ring(session_id)
 
     def given_back(self, session_id: str) -> None:
-        """Forget who wanted a session: nobody has it alone any more."""
+        """Forget the refused visitors of a session that a person has given back."""
         for visits in self._visits.values():
             if (visit := visits.get(session_id)) is not None:
                 visit.wants = False
@@ -160,7 +160,7 @@ class Presence:
         return sorted(present, key=lambda one: (not one.is_person, one.name))
 
     async def changed(self, session_id: str, since: int) -> int:
-        """Wait until something has changed at a session after this number was told, and tell the next."""
+        """Wait until presence at a session changes after this number, and return the next number."""
         while self._numbers.get(session_id, 0) == since:
             await self._changed.wait()
         return self._numbers[session_id]
@@ -170,7 +170,7 @@ class Presence:
         return self._numbers.get(session_id, 0)
 
     def ring(self, *session_ids: str) -> None:
-        """Have whoever follows these sessions look again."""
+        """Wake the followers of these sessions."""
         for session_id in session_ids:
             self._numbers[session_id] = self._numbers.get(session_id, 0) + 1
         self._changed.set()

@@ -26,7 +26,7 @@ from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.formatters import DisplayFormatter
 from traitlets import Instance, Type
 
-from cellwright_kernel import _datarequests, _diagnosis, _fingerprints, _inputs, _inspection, _widgets
+from cellwright_kernel import _datarequests, _diagnosis, _inputs, _inspection, _widgets
 from cellwright_kernel._adoption import add_layers, adopt
 from cellwright_kernel._checkpoints import Freezer
 from cellwright_kernel._forksafety import stamp_written
@@ -374,7 +374,7 @@ class Kernel(IPythonKernel):
 
     async def cellwright_fingerprints_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Tell what the namespace's values can be compared by."""
-        self._answer(stream, ident, parent, partial(_fingerprints.answer, self.shell))
+        self._answer(stream, ident, parent, partial(_inspection.fingerprints, self.shell))
 
     async def cellwright_layers_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Find the packages of more layers."""

@@ -242,9 +242,9 @@ def _leave_kernel(shell: Any) -> None:
     with contextlib.suppress(Exception):
         shell.builtin_trap.deactivate()
         type(shell).clear_instance()
-    builtins.input = shell.kernel._sys_raw_input  # noqa: SLF001  # where ipykernel keeps it
+    builtins.input = shell.kernel._sys_raw_input  # where ipykernel keeps it
     if (getpass := sys.modules.get("getpass")) is not None:
-        getpass.getpass = shell.kernel._save_getpass  # type: ignore[attr-defined]  # noqa: SLF001  # as above
+        getpass.getpass = shell.kernel._save_getpass  # type: ignore[attr-defined]  # as above
     sys.displayhook, sys.excepthook = sys.__displayhook__, sys.__excepthook__
     for name in ("ps1", "ps2", "ps3", "last_type", "last_value", "last_traceback", "last_exc"):
         if hasattr(sys, name):
@@ -260,8 +260,8 @@ def _leave_loop() -> None:
     with contextlib.suppress(RuntimeError):
         loop = asyncio.get_running_loop()
         if (task := asyncio.current_task()) is not None:
-            asyncio.tasks._leave_task(loop, task)  # noqa: SLF001  # there is no other way
-    asyncio._set_running_loop(None)  # noqa: SLF001  # as above
+            asyncio.tasks._leave_task(loop, task)  # there is no other way
+    asyncio._set_running_loop(None)  # as above
     asyncio.set_event_loop(None)
 
 
@@ -277,12 +277,12 @@ def _leave_inline() -> None:
 
 def _forget_exits() -> None:
     """The kernel's own clearing up is not this process's; the standard library's is."""
-    atexit._clear()  # noqa: SLF001  # nobody can tell which of them are whose
+    atexit._clear()  # nobody can tell which of them are whose
     atexit.register(logging.shutdown)
-    if weakref.finalize._registered_with_atexit:  # type: ignore[attr-defined]  # noqa: SLF001  # as above
-        atexit.register(weakref.finalize._exitfunc)  # type: ignore[attr-defined]  # noqa: SLF001
+    if weakref.finalize._registered_with_atexit:  # type: ignore[attr-defined]  # as above
+        atexit.register(weakref.finalize._exitfunc)  # type: ignore[attr-defined]
     if (processes := sys.modules.get("multiprocessing.util")) is not None:
-        atexit.register(processes._exit_function)  # noqa: SLF001
+        atexit.register(processes._exit_function)
 
 
 def _run_main(source: str, path: str, argv: list[str]) -> int:
@@ -326,8 +326,8 @@ def _exit_code(code: object) -> int:
 
 def _end_of_interpreter(code: int) -> int:
     """What the interpreter does at its end, short of taking itself apart."""
-    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  # as multiprocessing does in its forks
-    atexit._run_exitfuncs()  # noqa: SLF001  # as above
+    threading._shutdown()  # type: ignore[attr-defined]  # as multiprocessing does in its forks
+    atexit._run_exitfuncs()  # as above
     # Files that nobody closed are written when they go with their names.
     vars(sys.modules.pop("__main__")).clear()
     gc.collect()

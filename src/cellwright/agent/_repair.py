@@ -14,7 +14,7 @@ from cellwright.engine import Engine, Execution, Session
 from cellwright.errors import StaleEdit
 from cellwright.plans import Failure, Proposal, Report
 from cellwright.plans.error_classes import Verdict, classify
-from cellwright.plans.findings import code_number, diagnosed, failure_of, go_back, install_for, unrun_names
+from cellwright.plans.failures import code_number, diagnosed, failure_of, go_back, install_for, unrun_names
 from cellwright.plans.model import MAX_RETRIES
 from cellwright.plans.runner import Fixers, diff_of
 

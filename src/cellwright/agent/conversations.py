@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -423,12 +424,10 @@ def read_history(directory: Path, lines: Sequence[bytes]) -> History:
     Raises:
         ConversationUnreadable: a newer version wrote it, or it is damaged.
     """
-    history: History | None = None
-    for history in histories(directory, lines, None):  # noqa: B007  # the last one is wanted
-        pass
-    if history is None:
+    last = deque(histories(directory, lines, None), maxlen=1)
+    if not last:
         raise ConversationUnreadable(f"Conversation {directory.name} is empty", hint="Delete it")
-    return history
+    return last[0]
 
 
 def histories(directory: Path, lines: Sequence[bytes], history: History | None) -> Iterator[History]:

@@ -1,4 +1,4 @@
-"""Asking a question of a conversation anew, as if nothing after it had been said: a conversation and a session of its own.
+"""Puts an earlier question of a conversation again, on a fork from before it: a conversation and a session of its own.
 
 The conversation is copied up to the question, and its session branched and taken back to before the first cell that the
 question's run ran. Neither original is touched.

@@ -1,4 +1,7 @@
-"""ReAct: reason, act, observe, until there is an answer."""
+"""The patterns by which the agent works on a task: ReAct, Plan-and-Execute, Tree of Thoughts, refinement, reflection, ensemble.
+
+Each is a short function over the actions of a ``Run``, and a row of the table at the end; ``jit`` chooses one.
+"""
 
 from __future__ import annotations
 

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import anyio
 import anyio.abc
+import msgspec
 
-from cellwright.daemon._entered_models import EnteredModels
 from cellwright.engine import Engine
 from cellwright.engine.records import new_agent_run_id
 from cellwright.errors import AgentError, CellwrightError, NoAgent, NoModel, RunStopped, UnknownRun
 from cellwright.settings.modelkeys import model_environment
+from cellwright.settings.paths import write_private
 from cellwright.text_budget import cut_middle
 
 if TYPE_CHECKING:
@@ -36,13 +37,11 @@ if TYPE_CHECKING:
     from cellwright.settings.model import ModelsSettings
 
 __all__ = ["AgentRun", "Agents"]
+
 T = TypeVar("T")
 
 _MOST_RUNS = 200
-
 INSTALL = "pip install 'cellwright[agent]'"
-
-
 Ask: TypeAlias = "Callable[[Question, Sequence[Watcher]], Awaitable[Outcome]]"
 """Answers a question, and tells the watchers each step: ``agent.data_agent.DataAgent.ask``."""
 
@@ -324,7 +323,6 @@ def _server(name: str, target: str, directory: Path | None) -> Server:
 _log = logging.getLogger(__name__)
 
 _MOST_ENTRIES = 4_000
-
 _LONGEST = 4_000
 
 _DOES = {
@@ -555,3 +553,40 @@ class AgentRun:
     async def cancel(self) -> None:
         self._scope.cancel()
         await self._over.wait()
+
+
+# The models that people entered by their servers' addresses, in ``models.json``. Keys are elsewhere: in the
+# keyring.
+
+_decode = msgspec.json.Decoder(list[str]).decode
+
+
+class EnteredModels:
+    """Names of the kind ``http://localhost:8000/v1#name``, in the order in which they were entered."""
+
+    def __init__(self, storage: Path) -> None:
+        self._file = storage / "models.json"
+
+    def names(self) -> list[str]:
+        """What is kept.
+
+        Raises:
+            AgentError: the file cannot be read.
+        """
+        try:
+            return _decode(self._file.read_bytes())
+        except FileNotFoundError:
+            return []
+        except (OSError, msgspec.MsgspecError) as error:
+            raise AgentError(
+                f"{self._file} cannot be read: {error}", hint="Remove it, and enter the models again"
+            ) from error
+
+    def add(self, name: str) -> None:
+        self._write([*(one for one in self.names() if one != name), name])
+
+    def remove(self, name: str) -> None:
+        self._write([one for one in self.names() if one != name])
+
+    def _write(self, names: list[str]) -> None:
+        write_private(str(self._file), msgspec.json.encode(names))

@@ -1,6 +1,6 @@
 """Answers an MCP client that cannot be served: each of its requests gets the error, with what to do, until it leaves.
 
-A connection that only ends would tell the person nothing: clients show what a reply says, and few show stderr. Standard
+A connection that only ends would explain nothing to the person: clients show what a reply says, and few show stderr. Standard
 library only, for the byte pump and for a daemon that did not come to be.
 """
 
@@ -46,11 +46,11 @@ def refuse_requests(
     write: Callable[[bytes], object],
     error: CellwrightError,
     *,
-    said: bytes = b"",
+    received: bytes = b"",
     answered: Container[Any] = (),
 ) -> None:
-    """Answer every request that ``said`` holds and ``read`` brings, until the client is gone."""
-    rest = said
+    """Answer every request that ``received`` holds and ``read`` brings, until the client is gone."""
+    rest = received
     while True:
         *lines, rest = rest.split(b"\n")
         try:
@@ -100,7 +100,7 @@ def _refuse_arrival(arrival: Arrival, error: CellwrightError) -> None:
                 lambda: connection.recv(_CHUNK),
                 connection.sendall,
                 error,
-                said=arrival.said,
+                received=arrival.said,
                 answered=arrival.answered,
             )
 

@@ -36,7 +36,7 @@ from cellwright.notebook import (
     slug,
 )
 from cellwright.notebook.cell_edits import decode_step, encode_step, reversing
-from cellwright.notebook.titles import retitled
+from cellwright.notebook.document import retitled
 
 __all__ = ["SessionDocument"]
 

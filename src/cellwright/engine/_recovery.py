@@ -88,7 +88,7 @@ def load_lineage(journal: Journal, session_id: str, lineage: Sequence[Span]) -> 
 
 
 def refuse_if_let_go(journal: Journal, session: SessionRecord, lineage: Sequence[Span]) -> None:
-    """Refuse to make a state again of which something that made it is no longer kept (see ``_housekeeping.Retention``).
+    """Refuse to make a state again of which something that made it is no longer kept (see ``_background.Retention``).
 
     Raises:
         UnknownExecution: it is not.

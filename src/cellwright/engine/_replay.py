@@ -317,7 +317,7 @@ class Replays:
         """Start an empty kernel, run on it what made the last state, in order, and return at once."""
         services = self._session.services
         await self._document.refresh()
-        wanted = services.hosts.wanted(host) if host is not None else None
+        wanted = services.hosts.host_name(host) if host is not None else None
         async with self._session.turn:
             self._queue.refuse_if_reserved()
             with anyio.CancelScope(shield=True):

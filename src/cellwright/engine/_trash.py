@@ -1,7 +1,7 @@
-"""Sessions that a person deleted a moment ago and may still have back.
+"""Sessions that a person deleted a moment ago and can still restore.
 
-Nobody comes across one meanwhile, and nothing of it is gone: its kernel lives on, idle. When its time is over the
-engine deletes it for good.
+No list shows them meanwhile, and nothing of them is gone: their kernels live on, idle. When a session's time is over
+the engine deletes it for good.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Trash:
         return sorted(self._deleted(), key=lambda one: one.record.deleted_at or 0, reverse=True)
 
     async def put(self, session: Session) -> None:
-        """Take a session from everybody's sight, and stop what it runs."""
+        """Hide a session, and stop what it runs."""
         with suppress(CellwrightError):  # a host out of reach stops it when the session ends for good
             await session.interrupt()
         await self._mark(session, time.time(), "deleted")
@@ -65,7 +65,7 @@ class Trash:
         return session
 
     async def run(self) -> None:
-        """Delete for good what nobody brought back, until cancelled."""
+        """Delete for good what was not restored in time, until cancelled."""
         while True:
             self._changed = anyio.Event()
             for session in [one for one in self._deleted() if self._left_s(one) <= 0]:
@@ -87,8 +87,8 @@ class Trash:
         except CellwrightError as error:
             _log.warning("not_deleted session=%s %s", session.id, error)
 
-    async def _mark(self, session: Session, at: float | None, told: str) -> None:
+    async def _mark(self, session: Session, at: float | None, change: str) -> None:
         batch = Batch()
         session.context.propose(batch, deleted_at=at)
-        session.context.note(batch, "notebook.state.changed", {"session": told})
+        session.context.note(batch, "notebook.state.changed", {"session": change})
         await session.context.services.recorder.commit(batch)

@@ -1,7 +1,7 @@
 """The engine: all sessions of one storage directory, their limits, their saving, and their one event stream.
 
 It decides which sessions may be active, and answers for their history. What a session does is in ``session``; what
-happens beside callers in ``housekeeping``; how everything is put together in ``assembly``.
+happens beside callers in ``_background``; how everything is put together in ``assembly``.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from cellwright.charts import Renderer
 from cellwright.engine import _recovery
 from cellwright.engine._admission import Admission
 from cellwright.engine._approval_store import ApprovalStore
+from cellwright.engine._background import MemoryReturn, Retention, Saver, suspend_idle
 from cellwright.engine._branches import Adopted, Branch, Branches, SessionView, compare_sessions
 from cellwright.engine._context import Services, SessionContext
 from cellwright.engine._create import SessionRequest, new_file, new_record
 from cellwright.engine._executions import Execution
-from cellwright.engine._housekeeping import MemoryReturn, Retention, Saver, suspend_idle
 from cellwright.engine._notebook_file import NotebookFile
 from cellwright.engine._trash import Trash
 from cellwright.engine.approvals import AnsweredLater, ApprovalParts, Approvals, Matter
@@ -78,8 +78,8 @@ from cellwright.notebook import (
     remove_leftovers,
     write_atomically,
 )
+from cellwright.notebook.document import retitled, title_of
 from cellwright.notebook.languages import canonical_language, notebook_language
-from cellwright.notebook.titles import retitled, title_of
 from cellwright.presence import Presence
 from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.tiers import UNSAFE_BANNER
@@ -242,12 +242,12 @@ class Engine:
         """
         self._admission.check()
         checked_narrowing(self.options.host.policy, limits)
-        wanted = self.hosts.wanted(host)
+        requested = self.hosts.host_name(host)
         language = canonical_language(language or self.options.default_language)
         document = Document.new(language=language)
         document.apply(CellAdded("problem", "markdown", f"# {problem}" if problem else "", 0))
-        there = await self._remote.create(wanted, problem, document)
-        request = SessionRequest(language, wanted, None, mode, limits, there, chosen)
+        there = await self._remote.create(requested, problem, document)
+        request = SessionRequest(language, requested, None, mode, limits, there, chosen)
         if there is not None:
             session = await self._enter_there(document, request)
         else:
@@ -293,14 +293,14 @@ class Engine:
                     await self._trash.restore(session.id)
                 refuse_other_limits(session.id, session.record.limits, limits)
                 if host is not None:
-                    await session.kernel.prefer_host(self.hosts.wanted(host))
+                    await session.kernel.prefer_host(self.hosts.host_name(host))
                 await session.refresh()
                 await session.workspace.ask_for_network()
                 return session
         document, _ = await anyio.to_thread.run_sync(read_notebook, path)
         await anyio.to_thread.run_sync(remove_leftovers, path.parent)
-        wanted = self.hosts.wanted(host)
-        request = SessionRequest(notebook_language(document), wanted, cwd, mode, limits, None, chosen)
+        requested = self.hosts.host_name(host)
+        request = SessionRequest(notebook_language(document), requested, cwd, mode, limits, None, chosen)
         return await self._enter(path, document, request)
 
     async def open_there(
@@ -312,13 +312,13 @@ class Engine:
             UnknownHost: no server has that name.
             NotebookError: there is no such notebook, or it is none that this version reads.
         """
-        limits, wanted = checked_narrowing(self.options.host.policy, limits), self.hosts.wanted(host)
-        there, document = await self._remote.fetch(wanted, path)
+        limits, requested = checked_narrowing(self.options.host.policy, limits), self.hosts.host_name(host)
+        there, document = await self._remote.fetch(requested, path)
         for session in self._sessions.values():
             if session.record.there == there:
                 refuse_other_limits(session.id, session.record.limits, limits)
                 return session
-        request = SessionRequest(notebook_language(document), wanted, None, mode, limits, there)
+        request = SessionRequest(notebook_language(document), requested, None, mode, limits, there)
         return await self._enter_there(document, request)
 
     def session(self, session_id: str) -> Session:
@@ -382,7 +382,7 @@ class Engine:
         cwd = Path(record.cwd) if record.cwd is not None else None
         request = SessionRequest(
             record.language,
-            self.hosts.wanted(record.host),
+            self.hosts.host_name(record.host),
             cwd,
             record.mode,
             record.limits,
@@ -501,7 +501,7 @@ class Engine:
     async def history(
         self, session_id: str, *, cell_id: str | None = None, after: int = 0, outputs: bool = True
     ) -> list[Execution]:
-        """Every execution of a session, or of one cell, oldest first, with its outputs unless they are not wanted.
+        """Every execution of a session, or of one cell, oldest first, with its outputs unless they are not requested.
 
         With ``after`` only those that have a higher number.
         """
@@ -687,8 +687,7 @@ async def _run_apart(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         _log.exception("background_work_failed")
 
 
-# What hosts tell, routed to the sessions it is about; and what the journal and a host know differently,
-# settled.
+# What hosts report, routed to the sessions that it is about, and the differences between the journal and a host.
 
 
 class HostEvents:
@@ -699,7 +698,7 @@ class HostEvents:
         self._recorder = recorder
 
     def taken(self, events: list[protocol.Event], consumed: Statement, committed: Callable[[], None]) -> None:
-        """Fold what a host said into its sessions."""
+        """Apply a host's events to its sessions."""
         batch = Batch()
         for event in events:
             session = self._sessions.get(_session_of(event.kernel_id))
@@ -712,19 +711,19 @@ class HostEvents:
     def _take(self, batch: Batch, session: Session, event: protocol.Event) -> None:
         try:
             session.reports.take(batch, event)
-        except Exception:  # noqa: BLE001  # boundary: what one session cannot take in is told there, and nobody else notices
+        except Exception:  # noqa: BLE001  # boundary: an event that one session cannot apply is reported there, and no other session notices
             _log.exception("event_not_taken", extra={"session": session.id, "seq": event.seq})
-            message = f"What the kernel's host told could not be taken in ({type(event.body).__name__})"
+            message = f"An event of the kernel's host could not be applied ({type(event.body).__name__})"
             data = {"code": "host", "message": message, "hint": "The engine's log has the reason"}
             self._recorder.note(batch, "notebook.error", session.record, data)
 
     def lost(self, link: HostLink, why: str) -> None:
         """A host is gone."""
-        self._tell(link, lambda session, batch: session.reports.lose_host(batch, why))
+        self._report(link, lambda session, batch: session.reports.lose_host(batch, why))
 
     def out_of_reach(self, link: HostLink, why: str) -> None:
         """A host cannot be reached."""
-        self._tell(link, lambda session, batch: session.reports.lose_sight(batch, why))
+        self._report(link, lambda session, batch: session.reports.lose_sight(batch, why))
 
     async def back(self, link: HostLink, attached: protocol.Attached) -> None:
         """A host is reached again."""
@@ -738,14 +737,14 @@ class HostEvents:
         }
         known = {kernel.kernel_id for kernel in now.kernels} | fresh
         await self.reconcile(link, attached, also=known)
-        self._tell(link, lambda session, batch: session.reports.see_again(batch))
+        self._report(link, lambda session, batch: session.reports.see_again(batch))
 
     async def reconcile(
         self, link: HostLink, attached: protocol.Attached, *, also: Collection[str | None] = ()
     ) -> None:
-        """Settle what the journal and a host know differently, now that all the host said is taken in.
+        """Settle the differences between the journal and a host, after all events of the host are applied.
 
-        ``also`` are kernels that it has since then.
+        ``also`` are kernels that the host has started since it sent ``attached``.
         """
         living = {kernel.kernel_id: kernel for kernel in attached.kernels}
         sessions = [one for one in self._sessions.values() if link_name(one.record) == link.name]
@@ -771,7 +770,7 @@ class HostEvents:
         return sum(name in (place_name(record), link_name(record)) for record in active)
 
     def expiring(self) -> set[str]:
-        """The hosts that said that their end is near."""
+        """The hosts that reported that their end is near."""
         return {link_name(one.record) for one in self._sessions.values() if one.record.expires_at is not None}
 
     def _on(self, name: str) -> list[Session]:
@@ -779,10 +778,10 @@ class HostEvents:
             one for one in self._sessions.values() if link_name(one.record) == name and one.state == "active"
         ]
 
-    def _tell(self, link: HostLink, tell: Callable[[Session, Batch], None]) -> None:
+    def _report(self, link: HostLink, report: Callable[[Session, Batch], None]) -> None:
         batch = Batch()
         for session in self._on(link.name):
-            tell(session, batch)
+            report(session, batch)
         self._recorder.commit(batch)
 
 

@@ -1,7 +1,7 @@
 """A grid over the table that a cell showed: asks the live kernel for its columns, rows, figures and files.
 
-Of what is asked only the parts that somebody looks at leave the kernel. Nothing is started for it: a grid of a kernel
-that is gone says so, and one of a kernel that runs a cell has to wait.
+Only the rows that a page shows leave the kernel. No kernel is started for a grid: where the kernel is gone the grid is
+refused, and where it runs a cell the grid waits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ShownTable(msgspec.Struct, frozen=True):
     run: int
     """The number that the cell ran under."""
     digest: str | None = None
-    """What the kernel told beside it, of one that ``display()`` showed; None for the cell's result."""
+    """The kernel's mark of a table that ``display()`` showed; None for the cell's result."""
 
 
 class GridColumn(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class GridHead(msgspec.Struct, frozen=True):
     runs: int
     """How many cells had run: after another one the frame may be a different one."""
     digests: tuple[str, ...] = ()
-    """What tells whether it is still what was shown."""
+    """Changes when the table is no longer the one that was shown."""
     name: str | None = None
     """The variable that code knows it by."""
 
@@ -69,7 +69,7 @@ class GridRows(msgspec.Struct, frozen=True):
 
 
 class GridFigures(msgspec.Struct, frozen=True):
-    """What a column's head says of all its values."""
+    """The figures over all values of a column, for its head."""
 
     missing: int
     least: Any = None
@@ -112,8 +112,8 @@ class SessionGrids:
         filters: tuple[tuple[str, str], ...] = (),
     ) -> GridRows:
         """Some rows, of those that the filters leave, by the order of a column."""
-        asked = {"want": "rows", "start": start, "count": count, "sort": sort or (), "filters": filters}
-        return await self._ask(table, asked, GridRows)
+        request = {"want": "rows", "start": start, "count": count, "sort": sort or (), "filters": filters}
+        return await self._ask(table, request, GridRows)
 
     async def figures(self, table: ShownTable, column: str) -> GridFigures:
         """What a column holds, counted over all rows."""
@@ -150,4 +150,4 @@ class SessionGrids:
             return msgspec.convert(reply, kind)
         except msgspec.ValidationError as error:
             # What runs in a kernel can change what it answers.
-            raise KernelError(f"What the kernel tells of the table cannot be read: {error}") from error
+            raise KernelError(f"The kernel's answer about the table cannot be read: {error}") from error

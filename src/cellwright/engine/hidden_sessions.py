@@ -155,7 +155,7 @@ class OneShots:
 
     def _new_record(self, language: str, directory: Path, limits: Narrowing | None) -> SessionRecord:
         storage, session_id = self._services.options.storage, self._hidden.new_id()
-        wanted = self._services.hosts.wanted(None)
+        wanted = self._services.hosts.host_name(None)
         return SessionRecord(
             id=session_id,
             name="run",

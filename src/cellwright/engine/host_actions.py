@@ -1,4 +1,4 @@
-"""What people and agents may do with hosts: have one started, stopped, waited for. Which one is meant is ``placement``'s."""
+"""Starts, stops and waits for hosts, for people and agents. Which host a name means is ``placement``'s."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from cellwright.errors import ShapeRefused, UnknownHost
 __all__ = ["StoppedHost", "find_hosts", "meant_host", "start_host", "stop_host", "wait_for_host"]
 
 
-async def start_host(engine: Engine, asked: str | None, request: ShapeRequest) -> HostInfo:
-    """Have a host: this machine's up, or an allocation asked for. One that is there already is told.
+async def start_host(engine: Engine, requested: str | None, request: ShapeRequest) -> HostInfo:
+    """Start this machine's host, or request an allocation. Returns the host also where it is there already.
 
     Raises:
-        ShapeRefused: SLURM cannot be asked for that, or the name is taken by an allocation of another shape.
+        ShapeRefused: SLURM has no such shape, or the name is taken by an allocation of another shape.
         LimitReached: one more allocation would be too many.
         SlurmFailed: SLURM refused, or does not answer.
         HostCannot: that kind of host is not started from here.
     """
-    hosts, name = engine.hosts, engine.hosts.wanted(asked)
+    hosts, name = engine.hosts, engine.hosts.host_name(requested)
     if name.kind != "slurm" and not request.says_nothing:
         raise ShapeRefused(
             f"Host {name} has the shape it has: partition, cpus, mem and so on are SLURM's",
@@ -47,7 +47,7 @@ class StoppedHost:
     """What ran or waited in them."""
 
 
-async def stop_host(engine: Engine, asked: str | None) -> StoppedHost:
+async def stop_host(engine: Engine, requested: str | None) -> StoppedHost:
     """End a host with its kernels, and return once they are gone, or SLURM has taken the order.
 
     The sessions on it are kept and can be resumed, elsewhere too.
@@ -57,7 +57,7 @@ async def stop_host(engine: Engine, asked: str | None) -> StoppedHost:
         SlurmFailed: SLURM did not take it.
         HostCannot: it is not ours to stop.
     """
-    hosts, name = engine.hosts, engine.hosts.wanted(asked)
+    hosts, name = engine.hosts, engine.hosts.host_name(requested)
     active = [_Active.of(session) for session in engine.sessions("active")]
     if name.kind != LOCAL:
         info = await hosts.provider(name.kind).stop(name.which)
@@ -81,8 +81,8 @@ class _Active:
     def of(cls, session: Session) -> _Active:
         places = link_name(session.record), place_name(session.record)
         # A kernel on a Jupyter server is reached through this machine's host, and is not on it.
-        wanted = recorded_host(session.record.host).kind
-        kept = tuple(place for place in places if place != LOCAL or wanted == LOCAL)
+        kind = recorded_host(session.record.host).kind
+        kept = tuple(place for place in places if place != LOCAL or kind == LOCAL)
         return cls(session, kept, tuple(execution.id for execution in session.runs.live))
 
 
@@ -91,15 +91,15 @@ def _stopped(info: HostInfo, ended: Sequence[_Active]) -> StoppedHost:
     return StoppedHost(info, tuple(one.session.id for one in ended), tuple(running))
 
 
-async def find_hosts(hosts: Hosts, asked: str | None) -> list[HostInfo]:
-    """Every host, or the one that is asked for, also where it has ended.
+async def find_hosts(hosts: Hosts, requested: str | None) -> list[HostInfo]:
+    """Every host, or the requested one, also where it has ended.
 
     Raises:
         UnknownHost: there is none of that name.
     """
-    if asked is None:
+    if requested is None:
         return await hosts.list()
-    name = hosts.wanted(asked)
+    name = hosts.host_name(requested)
     found = [one for one in await hosts.list(ended=True) if _means(one, name)]
     if not found:
         raise UnknownHost(
@@ -109,22 +109,22 @@ async def find_hosts(hosts: Hosts, asked: str | None) -> list[HostInfo]:
     return alive or found[-1:]
 
 
-def meant_host(hosts: Hosts, asked: str | None) -> str:
-    """The name of the host that is asked for; where no allocation is named, the only one, or the one called default.
+def meant_host(hosts: Hosts, requested: str | None) -> str:
+    """The name of the requested host; where no allocation is named, the only one, or the one called default.
 
     Raises:
         UnknownHost: there is none, or more than one could be meant.
     """
-    name = hosts.wanted(asked)
+    name = hosts.host_name(requested)
     return hosts.provider(name.kind).resolve(name.which) if name.kind != LOCAL else str(name)
 
 
-async def wait_for_host(hosts: Hosts, name: str, tell: Callable[[str], None]) -> None:
-    """Wait until a host answers, or has ended and its sessions know; ``tell`` is called with each new state in words."""
+async def wait_for_host(hosts: Hosts, name: str, report: Callable[[str], None]) -> None:
+    """Wait until a host answers, or has ended and its sessions know; ``report`` is called with each new state in words."""
     if name == LOCAL:
         await hosts.local.connect()
     else:
-        await hosts.provider(parse_host(name).kind).wait(name, tell)
+        await hosts.provider(parse_host(name).kind).wait(name, report)
 
 
 def _means(info: HostInfo, name: HostName) -> bool:

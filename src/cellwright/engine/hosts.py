@@ -154,13 +154,13 @@ class Hosts:
 
     # Which host --------------------------------------------------------------------------------------------------
 
-    def wanted(self, asked: str | None) -> HostName:
-        """The host that a session is to have (see ``placement``).
+    def host_name(self, requested: str | None) -> HostName:
+        """The host of a session for which ``requested`` was requested (see ``placement``).
 
         Raises:
             UnknownHost: there is none of that name.
         """
-        name = self._default.wanted(asked, has_slurm=self._has_slurm)
+        name = self._default.host_name(requested, has_slurm=self._has_slurm)
         if name.kind not in (LOCAL, "slurm"):
             self.provider(name.kind).check(name.which)
         return name
@@ -213,7 +213,7 @@ class Hosts:
         if any(link_name(record) == LOCAL and (record.kernel_id or record.left_by) for record in records):
             return True
         try:
-            default = self._default.wanted(None, has_slurm=self._has_slurm)
+            default = self._default.host_name(None, has_slurm=self._has_slurm)
         except UnknownHost:  # whoever relies on it is told then
             return True
         return default.kind != "slurm"

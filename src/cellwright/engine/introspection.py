@@ -1,4 +1,4 @@
-"""What a live kernel holds, as typed values made from what the kernel tells (see ``cellwright_kernel._inspection``)."""
+"""Queries a live kernel: its variables, its last error, the files it read, the cost of cells. Answers are typed values."""
 
 from __future__ import annotations
 

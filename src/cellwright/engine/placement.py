@@ -50,7 +50,7 @@ def parse_host(name: str) -> HostName:
     """A host by the name that somebody asks for it by.
 
     Raises:
-        UnknownHost: it is none that there can be.
+        UnknownHost: no host can have that name.
     """
     host = recorded_host(name)
     known = host.kind == LOCAL or registry().has("hosts", host.kind)
@@ -81,13 +81,13 @@ class DefaultHost:
         """Whether it matters to such sessions if SLURM is configured."""
         return not self.host and self.run_mode == "auto"
 
-    def wanted(self, asked: str | None, *, has_slurm: bool) -> HostName:
-        """The host of a session for which ``asked`` was asked for.
+    def host_name(self, requested: str | None, *, has_slurm: bool) -> HostName:
+        """The host of a session for which ``requested`` was requested.
 
         Raises:
-            UnknownHost: it is none that there can be.
+            UnknownHost: no host can have that name.
         """
-        if name := asked or self.host:
+        if name := requested or self.host:
             return parse_host(name)
         if self.run_mode != "auto":
             return HostName(self.run_mode)

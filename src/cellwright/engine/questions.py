@@ -1,8 +1,8 @@
-"""What a session's code waits to be answered, and who might answer it: ``input()`` and its like.
+"""Questions that a session's code asks, by ``input()`` and its like, and the people who can answer them.
 
-A question is told as an event, without any answer. It waits while somebody is there: a page that is open on the
-notebook, or the client that began the execution and said that it can ask its person. Where nobody is, the code is told
-so at once. How long an answer may take is the host's to keep.
+A question is an event; its answer is in none. It waits while a person can be asked: on a page that is open on the
+notebook, or by the client that began the execution, if it declared that it can ask. Without one, the question is
+declined at once. The host keeps the time limit of an answer.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ class Questions:
         self._current: Question | None = None
         self._attending = 0
         self._expected: dict[str, bool] = {}
-        """The executions of clients that can ask their person, and whether for passwords, too."""
+        """The executions of clients that can ask a person, and whether for passwords, too."""
         self._changed = anyio.Event()
 
     @property
     def current(self) -> Question | None:
-        """What waits for an answer."""
+        """The question that waits for an answer."""
         return self._current
 
     def of(self, execution_id: str) -> Question | None:
-        """What an execution waits to be answered."""
+        """The question that an execution waits with."""
         current = self._current
         return current if current is not None and current.execution_id == execution_id else None
 
     @property
     def of_no_cell(self) -> Question | None:
-        """What code that is in no cell waits to be answered."""
+        """The question of code that is in no cell."""
         record = self._record(self._current.execution_id) if self._current is not None else None
         return self._current if record is None or record.cell_id is None else None
 
     async def change(self) -> None:
-        """Return when there is another question, or none any more."""
+        """Return when the question changes or is over."""
         await self._changed.wait()
 
     @property
     def is_attended(self) -> bool:
-        """Whether somebody is there who sees what is asked."""
+        """Whether a person sees questions, on an open page."""
         return self._attending > 0
 
     # Who is there ------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class Questions:
         await self._send(question, value, "")
 
     async def decline(self, question: Question, reason: str) -> None:
-        """Tell the code that nobody answers."""
+        """Give the code no answer, with the reason."""
         with suppress(HostError):  # with its host the question went
             await self._send(question, None, reason)
 
@@ -111,15 +111,15 @@ class Questions:
             request = AnswerInput(kernel_id, question.execution_id, question.number, value, reason)
             await self._session.host.call(request, type(None))
 
-    # What the host tells -----------------------------------------------------------------------------------------
+    # What the host reports ---------------------------------------------------------------------------------------
 
-    def take(self, batch: Batch, told: InputRequested | InputSettled) -> None:
+    def take(self, batch: Batch, event: InputRequested | InputSettled) -> None:
         """Code waits for an answer, or no longer."""
-        match told:
+        match event:
             case InputRequested(question):
                 self._asked(batch, question)
             case InputSettled():
-                self._settled(batch, told)
+                self._settled(batch, event)
 
     def _asked(self, batch: Batch, question: Question) -> None:
         self._become(question)
@@ -143,7 +143,7 @@ class Questions:
         )
 
     def found(self, question: Question | None) -> None:
-        """Take what a host says that its kernel's code waits for, after a time in which it told nothing."""
+        """Take the question that a host reports when it is attached again."""
         if self._current != question:
             self._become(question)
 

@@ -288,7 +288,7 @@ class SessionRecord(msgspec.Struct, frozen=True):
     """What made the state that it lost with an earlier kernel; none once something new ran well in this one."""
 
     let_go: int = 0
-    """The newest generation of which something that ran is no longer kept (see ``_housekeeping``)."""
+    """The newest generation of which something that ran is no longer kept (see ``_background``)."""
     checkpoints: tuple[CheckpointRecord, ...] = ()
     """Those that it can go back to, oldest first."""
     returning_to: str | None = None

@@ -58,7 +58,7 @@ from cellwright.engine.widgets import SessionWidgets
 from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import UnknownCheckpoint
 from cellwright.notebook import Cell, CellKind, Change, Document, NotebookMetadataSet
-from cellwright.notebook.titles import title_of
+from cellwright.notebook.document import title_of
 from cellwright.sandbox.network_log import NetworkEntry
 from cellwright.sandbox.network_rules import NetworkMode
 from cellwright.sandbox.overlay import Applied, LayerChange

@@ -97,17 +97,17 @@ def places_of(cells: Sequence[Cell]) -> dict[str, int]:
 
 def cell_words(cell_ids: Iterable[str | None], places: Mapping[str, int]) -> str:
     """Cells as a sentence names them, each once, in the order of the page; empty where there are none."""
-    wanted = list(dict.fromkeys(cell_ids))
-    found = sorted(places[cell_id] for cell_id in wanted if cell_id is not None and cell_id in places)
+    ids = list(dict.fromkeys(cell_ids))
+    found = sorted(places[cell_id] for cell_id in ids if cell_id is not None and cell_id in places)
     words = [str(place) for place in found[:_MOST_NAMED]]
     if len(found) > _MOST_NAMED:
         words.append(f"{len(found) - _MOST_NAMED} more")
-    told = [f"cell{'s' if len(found) > 1 else ''} {_joined(words)}"] if words else []
-    if any(cell_id is not None and cell_id not in places for cell_id in wanted):
-        told.append("cells that are deleted")
-    if None in wanted:
-        told.append("code in no cell")
-    return _joined(told)
+    parts = [f"cell{'s' if len(found) > 1 else ''} {_joined(words)}"] if words else []
+    if any(cell_id is not None and cell_id not in places for cell_id in ids):
+        parts.append("cells that are deleted")
+    if None in ids:
+        parts.append("code in no cell")
+    return _joined(parts)
 
 
 def _joined(words: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
-"""The widgets of one session's kernel: their state as its comms tell it, messages to them, and what is saved of them.
+"""The widgets of one session's kernel: their state by its comms, messages to them, and the states that are saved.
 
-The kernel has the truth. What it says is folded here, so that a page is answered while a cell runs; a kernel that this
-engine has not followed from its beginning is asked for everything when somebody looks.
+The kernel has the truth. Its comm messages are folded here, so that a page is answered while a cell runs; a kernel that
+this engine has not followed from its beginning is queried for all states when a page shows widgets.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SessionWidgets:
         self._of: str | None = None
         """The kernel whose widgets these are."""
         self._asked: str | None = None
-        """The kernel that was asked for all of its widgets."""
+        """The kernel that was queried for all of its widgets."""
         self._widgets = Widgets()
         self._former: dict[str, State] = {}
         """How the widgets of earlier kernels last were, until that is saved."""
@@ -58,7 +58,7 @@ class SessionWidgets:
         return self._session.record.kernel_id
 
     def take(self, kernel_id: str, kind: str, content: bytes) -> None:
-        """Fold what a comm of the kernel said."""
+        """Fold a message of one of the kernel's comms."""
         self._follow(kernel_id)
         self._widgets.take(kind, json.loads(content))
         self._ring()
@@ -73,7 +73,7 @@ class SessionWidgets:
         if kernel_id is None:
             return {}
         if self._asked != kernel_id and self._kernel.runs_python:
-            # One that is busy answers later; what it has said so far is known.
+            # A busy kernel answers later; its messages so far are folded already.
             with suppress(KernelError, TimeoutError):
                 reply = await self._ask({"want": "state"})
                 self._follow(kernel_id)
@@ -93,7 +93,7 @@ class SessionWidgets:
         return self._widgets.number, self._widgets.changed_since(since)
 
     async def send(self, model: str, data: Mapping[str, Any], *, cell_id: str) -> None:
-        """Hand a widget what a page says to it; what its code puts out is told as late outputs of a cell.
+        """Send a page's message to a widget; outputs of the widget's code become late outputs of a cell.
 
         Raises:
             KernelBusy: a cell is running.
@@ -148,7 +148,7 @@ class SessionWidgets:
         return reply
 
 
-# What comms say, folded. Pure.
+# Comm messages, folded. Pure.
 
 
 @dataclass(slots=True)
@@ -170,7 +170,7 @@ class Widgets:
     _size: int = 0
 
     def take(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Take in one message; one that makes no sense is passed over, as code can say anything."""
+        """Fold one message; a malformed one is skipped, as code can send anything."""
         model, data = content.get("comm_id"), content.get("data")
         if not isinstance(model, str):
             return

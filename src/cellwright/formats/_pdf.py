@@ -218,10 +218,12 @@ def _mark_long(node: Any) -> bool:
     if isinstance(node, str):
         return _LONG.search(node) is not None
     if isinstance(node, list):
-        return any([_mark_long(one) for one in node])  # noqa: C419  # all of them must be marked
+        marked = [_mark_long(one) for one in node]  # all of them, not up to the first
+        return any(marked)
     if not isinstance(node, dict):
         return False
-    long = any([_mark_long(value) for key, value in node.items() if key not in _UNSEEN])  # noqa: C419  # as above
+    marked = [_mark_long(value) for key, value in node.items() if key not in _UNSEEN]
+    long = any(marked)
     if long:
         node["long"] = True
     return long

@@ -20,6 +20,8 @@ from cellwright.hosts.local import HostPaths, make_private
 from cellwright.hosts.server import Host
 from cellwright.rlimits import limit_own_memory, raise_file_limit
 
+_log = logging.getLogger(__name__)
+
 _LOG_BYTES = 1_000_000
 
 
@@ -30,7 +32,7 @@ def main() -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        logging.exception("another host owns %s", paths.storage)  # noqa: LOG015  # before any logger matters
+        _log.exception("another host owns %s", paths.storage)
         return 1
     if paths.log.stat().st_size > _LOG_BYTES:
         os.truncate(paths.log, 0)

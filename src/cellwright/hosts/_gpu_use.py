@@ -1,6 +1,6 @@
-"""The GPUs that a host's sessions may use, with their memory in use: looked at in the background, told as last seen.
+"""The GPUs that a host's sessions may use, with their memory in use: read in the background, reported as last seen.
 
-A driver may take seconds to answer, and whoever asks a host how it is should not wait for that.
+A driver may take seconds to answer, and a request for the host's status should not wait for that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MIB = 1024 * 1024
 
 
 class GpuWatch:
-    """What was last seen of the GPUs."""
+    """Keeps the last reading of the GPUs."""
 
     def __init__(self, choice: Callable[[], str]) -> None:
         """``choice`` is the setting ``gpus`` as it is now."""
@@ -37,7 +37,7 @@ class GpuWatch:
         self._first = anyio.Event()
 
     async def seen(self, tasks: anyio.abc.TaskGroup) -> tuple[GpuUse, ...]:
-        """The GPUs as last seen; whoever asks first waits a while for the first look."""
+        """The GPUs as last seen; the first call waits a while for the first look."""
         stale = self._looked_at is None or time.monotonic() - self._looked_at > _FRESH_S
         if stale and not self._looking:
             self._looking = True
@@ -60,10 +60,10 @@ class GpuWatch:
 def gpu_use(choice: str) -> tuple[GpuUse, ...]:
     """The GPUs that sessions may use by the setting and the job's variables. Blocking."""
     found = find_gpus(choice, os.environ)
-    told = gpu_memory(found) if found else {}
+    memory = gpu_memory(found) if found else {}
     return tuple(
         GpuUse(device, about.name, about.used_mib * _MIB, about.total_mib * _MIB)
-        if (about := told.get(device)) is not None
+        if (about := memory.get(device)) is not None
         else GpuUse(device)
         for device in found.names
     )

@@ -1,6 +1,6 @@
-"""The question that one kernel's code waits with: told to the engine, answered once, and never for longer than the options say.
+"""The question of ``input()`` that a kernel's code waits with: reported to the engine, answered once, within ``input_timeout_s``.
 
-Who may answer is the engine's to know. An answer goes to the kernel and nowhere else.
+The engine decides who may answer. An answer goes to the kernel and nowhere else.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_QUESTIONS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Waiting:
     """A question that waits, the kernel it came from, and what ends the wait."""
 
     question: Question
@@ -45,27 +45,27 @@ class Questions:
         self,
         *,
         timeout_s: Callable[[], float],
-        tell: Callable[[EventBody], None],
+        report: Callable[[EventBody], None],
         hold: Callable[[str], None],
         go_on: Callable[[str], None],
     ) -> None:
         """``hold`` stops the clock of an execution, whose time is not a person's, and ``go_on`` starts it again."""
         self._timeout_s = timeout_s
-        self._tell = tell
+        self._report = report
         self._hold = hold
         self._go_on = go_on
-        self.asked: _Asked | None = None
+        self.waiting: _Waiting | None = None
         """The question that waits, if one does."""
         self._count = 0
         self._asking, self._before = "", 0
         """The execution that asked last, and how many questions there were before its first."""
         self._unanswered = ""
-        """The execution whose code was told that nobody answers: it is told so at once if it asks again, without end."""
+        """The execution whose last question nobody answered: its next questions are refused at once."""
 
     @property
     def current(self) -> Question | None:
-        """What waits for an answer."""
-        return self.asked.question if self.asked is not None else None
+        """The question that waits for an answer."""
+        return self.waiting.question if self.waiting is not None else None
 
     def take(self, kernel: Kernel, message: Message, *, running: str | None) -> None:
         """A kernel's code asks for input."""
@@ -84,32 +84,32 @@ class Questions:
         self._count += 1
         question = Question(execution_id, self._count, prompt, is_password, time.time() + seconds)
         expiry = asyncio.get_running_loop().call_later(seconds, self._expire, question, seconds)
-        self.asked = _Asked(question, kernel, expiry)
+        self.waiting = _Waiting(question, kernel, expiry)
         self._hold(execution_id)
-        self._tell(InputRequested(question))
+        self._report(InputRequested(question))
 
     def answer(self, given: AnswerInput) -> None:
         """Give the code an answer, or none; one to a question that is over changes nothing."""
-        asked = self.asked
-        if asked is None or (asked.question.execution_id, asked.question.number) != (
+        waiting = self.waiting
+        if waiting is None or (waiting.question.execution_id, waiting.question.number) != (
             given.execution_id,
             given.number,
         ):
             return
-        self._settle(asked, answered=given.value is not None, reason=given.reason)
+        self._settle(waiting, answered=given.value is not None, reason=given.reason)
         if given.value is None:
-            self._refuse(asked.kernel, given.execution_id, given.reason or _NOBODY)
+            self._refuse(waiting.kernel, given.execution_id, given.reason or _NOBODY)
             return
         # What was asked is shown, and what was answered is not: that is for the code to keep or to forget.
-        if asked.question.prompt:
-            self._put_out(given.execution_id, "stdout", asked.question.prompt.rstrip("\n") + "\n")
-        with contextlib.suppress(KernelGone):  # its end is told by whoever watches it
-            asked.kernel.client.answer_input(given.value)
+        if waiting.question.prompt:
+            self._put_out(given.execution_id, "stdout", waiting.question.prompt.rstrip("\n") + "\n")
+        with contextlib.suppress(KernelGone):  # the runner reports its end
+            waiting.kernel.client.answer_input(given.value)
 
     def ended(self, execution_id: str) -> None:
         """An execution waits no longer: it was interrupted, or is over."""
-        if self.asked is not None and self.asked.question.execution_id == execution_id:
-            self._settle(self.asked, answered=False, reason="the cell no longer waits for it")
+        if self.waiting is not None and self.waiting.question.execution_id == execution_id:
+            self._settle(self.waiting, answered=False, reason="the cell no longer waits for it")
 
     def _expire(self, question: Question, seconds: float) -> None:
         if self.current is not question:
@@ -117,11 +117,11 @@ class Questions:
         reason = f"nobody answered within {seconds:g} s (input_timeout_s)"
         self.answer(AnswerInput("", question.execution_id, question.number, None, reason))
 
-    def _settle(self, asked: _Asked, *, answered: bool, reason: str) -> None:
-        self.asked = None
-        asked.expiry.cancel()
-        self._go_on(asked.question.execution_id)
-        self._tell(InputSettled(asked.question.execution_id, asked.question.number, answered, reason))
+    def _settle(self, waiting: _Waiting, *, answered: bool, reason: str) -> None:
+        self.waiting = None
+        waiting.expiry.cancel()
+        self._go_on(waiting.question.execution_id)
+        self._report(InputSettled(waiting.question.execution_id, waiting.question.number, answered, reason))
 
     def _refuse(self, kernel: Kernel, execution_id: str, reason: str) -> None:
         if not kernel.client.is_ours and self._unanswered != execution_id:
@@ -132,7 +132,7 @@ class Questions:
 
     def _put_out(self, execution_id: str, name: str, text: str) -> None:
         content = msgspec.json.encode({"name": name, "text": text})
-        self._tell(Output(execution_id, "stream", content))
+        self._report(Output(execution_id, "stream", content))
 
 
 def _read(content: bytes) -> tuple[str, bool]:

@@ -105,11 +105,11 @@ class KernelRunner:
         self._timers = Timers(self.handle)
         self.questions = Questions(
             timeout_s=lambda: options().input_timeout_s,
-            tell=self._tell,
+            report=self._tell,
             hold=self._timers.hold,
             go_on=self._timers.go_on,
         )
-        """What its code waits to be answered."""
+        """The question that its code waits with."""
         self._tasks: anyio.abc.TaskGroup | None = None
         self.secondary = SecondaryKernels(
             start_secondary,
@@ -327,7 +327,7 @@ class KernelRunner:
             self.secondary.kill(side.name, reason)
 
     def _end(self, end: _cell_queue.End) -> None:
-        if self.questions.asked is not None:
+        if self.questions.waiting is not None:
             self.questions.ended(end.execution_id)
         self._timers.ended(end.execution_id)
         started = self._started_at.pop(end.execution_id, None)

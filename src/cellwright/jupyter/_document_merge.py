@@ -1,4 +1,4 @@
-"""A notebook as all of its writers can hold it, and how three such sheets become one. Pure.
+"""A notebook in the form that all of its writers share, and the three-way merge of such forms. Pure.
 
 A shared document knows fewer values than a file: no lone surrogates, no numbers beyond a browser's, and no difference
 between 1 and 1.0. A sheet has only what it knows, so that what merely passed through it is never taken for an edit.

@@ -75,12 +75,13 @@ class CheckpointGroup:
         self.proxy_socket = resources.proxy_socket
         self._resources = resources
         self._factory = factory
-        self._monitor = monitor
+        self.monitor = monitor
         self._depth = depth
         self.unforkable = ""
         """Why there are no checkpoints of its kernels, if so."""
         self._above = above
-        self._below: set[CheckpointGroup] = set()
+        self.below: set[CheckpointGroup] = set()
+        """The groups whose sandboxes began in one of this group's checkpoints."""
         self._frozen: set[Frozen] = set()
         self._members = 0
         self._numbers = count(1)
@@ -93,7 +94,7 @@ class CheckpointGroup:
         self._gone = anyio.Event()
         line.on_end = self._on_end
         if above is not None:
-            above._below.add(self)  # noqa: SLF001  # of the same class, as below
+            above.below.add(self)
 
     @property
     def directory(self) -> Path:
@@ -108,7 +109,7 @@ class CheckpointGroup:
     @property
     def shares_group(self) -> bool:
         """Whether kernels of sandboxes above or below are in the same cgroup."""
-        return self._above is not None or bool(self._below)
+        return self._above is not None or bool(self.below)
 
     # Checkpoints -------------------------------------------------------------------------------------------------
 
@@ -149,7 +150,7 @@ class CheckpointGroup:
             parent.unburied.append(frozen.number)
             if not at_leisure:
                 await self._bury(parent)
-        await self._close_if_empty()
+        await self.close_if_empty()
 
     async def _bury(self, kernel: Kernel) -> None:
         content = {"pids": kernel.unburied}
@@ -254,7 +255,7 @@ class CheckpointGroup:
             # From here on it counts for itself; it may even have ended.
             self._members -= 1
             with anyio.CancelScope(shield=True):
-                await self._close_if_empty()
+                await self.close_if_empty()
 
     def settled(self, workspace: Workspace, mounts: list[dict[str, Any]]) -> None:
         """How the sandbox's working directory was mounted, should it have to be again."""
@@ -301,7 +302,7 @@ class CheckpointGroup:
             self.kill()
         with contextlib.suppress(OSError):
             await self.line.save()
-        await self._close_if_empty()
+        await self.close_if_empty()
 
     async def status_of(self, number: int) -> int | None:
         """How a process ended whose parent keeps this sandbox; None where nobody can tell."""
@@ -333,8 +334,8 @@ class CheckpointGroup:
         self._told.set()
         self._told = anyio.Event()
 
-    async def _close_if_empty(self) -> None:
-        if not (self._members or self._frozen or self._below or self._closed):
+    async def close_if_empty(self) -> None:
+        if not (self._members or self._frozen or self.below or self._closed):
             await self.close()
 
     async def close(self) -> None:
@@ -342,39 +343,39 @@ class CheckpointGroup:
         if self._closed:
             return
         self._closed = True
-        for below in list(self._below):
-            await below.close()
+        for one in list(self.below):
+            await one.close()
         for frozen in list(self._frozen):
             frozen.close()
         if self._held:
             self.line.end()
         await self._resources.close()
         if self._above is not None:
-            self._above._below.discard(self)  # noqa: SLF001
-            await self._above._close_if_empty()  # noqa: SLF001
+            self._above.below.discard(self)
+            await self._above.close_if_empty()
 
     # Its processes -----------------------------------------------------------------------------------------------
 
     def pids(self) -> list[int]:
         """Everybody here, checkpoints included, checkpoint groups below not."""
-        return descendants.tree_of(self._monitor, but=self._others())
+        return descendants.tree_of(self.monitor, but=self._others())
 
     def kill(self) -> None:
         """End the kernel and what it started, but neither checkpoints nor those who look after the sandbox."""
         spared = {frozen.pid for frozen in self._frozen} | self._others()
         keepers = self._keepers()
-        descendants.kill_tree(self._monitor, but=spared, spared=lambda pid: pid in keepers or _is_relay(pid))
+        descendants.kill_tree(self.monitor, but=spared, spared=lambda pid: pid in keepers or _is_relay(pid))
 
     def _keepers(self) -> set[int]:
         """Those who look after the sandbox: its monitor, and below that one after another."""
-        found = [self._monitor]
+        found = [self.monitor]
         for _ in range(self._depth):
             found += [pid for pid in descendants.children_of(found[-1]) if pid not in self._others()][:1]
         return set(found)
 
     def _others(self) -> set[int]:
         """Where checkpoint groups below begin."""
-        return {below._monitor for below in self._below}  # noqa: SLF001
+        return {one.monitor for one in self.below}
 
 
 def _number_inside(pid: int) -> int:

@@ -32,7 +32,7 @@ Found = dict[str, Any]
 """One diagnostic as the protocol has it: ``range``, ``severity``, ``code``, ``source``, ``message``."""
 
 IDLE_S = 120.0
-"""A server that nobody asked for so long ends: it holds some 250 MB."""
+"""A server without a request for so long ends: it holds some 250 MB."""
 
 MAX_MESSAGE = 16 << 20
 
@@ -47,7 +47,7 @@ _HEADER_END = b"\r\n\r\n"
 
 
 class ServerGone(KernelError):
-    """The server ended, or said what nobody can read, before it had answered."""
+    """The server ended, or sent something unreadable, before it had answered."""
 
     code = "type_server_gone"
 
@@ -98,7 +98,7 @@ class TypeServer:
         timeout_s: float,
         task_status: anyio.abc.TaskStatus[None],
     ) -> None:
-        """Start it, tell when it answers, and hold it until it ends, is closed or nobody asks for it any more.
+        """Start it, report when it answers, and hold it until it ends, is closed or has had no request for long.
 
         Raises:
             KernelStartError: it could not be started.
@@ -174,7 +174,7 @@ class TypeServer:
         await self._tell("initialized", {})
 
     async def _stay(self) -> None:
-        """Return once it ended, is to be closed, or was not asked for long."""
+        """Return once it ended, is to be closed, or has had no request for long."""
         while self.is_alive:
             left = math.inf if self._busy else self._used_at + self._idle_s - time.monotonic()
             if left <= 0:
@@ -182,7 +182,7 @@ class TypeServer:
             with anyio.move_on_after(left):
                 await self._grown.wait()
 
-    # What it is asked --------------------------------------------------------------------------------------------
+    # Requests to it ------------------------------------------------------------------------------------------
 
     async def check(self, files: Mapping[str, str], others: Sequence[str]) -> dict[str, list[Found]]:
         """What is wrong in these documents, and in others that it finds on its disk, by address.
@@ -252,7 +252,7 @@ class TypeServer:
                 self._lose()
 
     async def _hear(self) -> None:
-        """Take what it says until it goes."""
+        """Take its messages until it ends."""
         held = bytearray()
         while not self._gone:
             await anyio.wait_readable(self._pipes.our_input)

@@ -188,7 +188,7 @@ def fold_cells(document: Document, cell_ids: Iterable[str], part: FoldPart) -> l
 
 
 def is_folded(cell: Cell, part: FoldPart) -> bool:
-    """Whether somebody folded this part of a cell."""
+    """Whether this part of a cell is folded."""
     return _jupyter(cell).get(f"{part}_hidden") is True
 
 
@@ -237,11 +237,12 @@ class EditStep(msgspec.Struct, frozen=True):
                 )
         fitted, draft = list[Change](), document.copy()
         for change in self.changes:
+            fitting = change
             if isinstance(change, CellAdded | CellMoved):
                 last = len(draft) - isinstance(change, CellMoved)
-                change = msgspec.structs.replace(change, position=min(change.position, last))  # noqa: PLW2901
-            draft.apply(change)
-            fitted.append(change)
+                fitting = msgspec.structs.replace(change, position=min(change.position, last))
+            draft.apply(fitting)
+            fitted.append(fitting)
         return fitted
 
 

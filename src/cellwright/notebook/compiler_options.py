@@ -94,8 +94,8 @@ def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
             raise NotebookError(
                 f"tsconfig: TypeScript has no compiler option {name!r}", hint=_near(name, _KNOWN)
             )
-        if (wanted := _wrong(name, value)) is not None:
-            raise NotebookError(f"tsconfig: {name} cannot be {value!r}", hint=f"Give {wanted}")
+        if (expected := _wrong(name, value)) is not None:
+            raise NotebookError(f"tsconfig: {name} cannot be {value!r}", hint=f"Give {expected}")
     return dict(options)
 
 

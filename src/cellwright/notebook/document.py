@@ -10,6 +10,7 @@ import ast
 import difflib
 import json
 import keyword
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias, assert_never, get_args
@@ -52,6 +53,8 @@ __all__ = [
     "inject_parameters",
     "move_cell",
     "parse_parameter",
+    "retitled",
+    "title_of",
     "with_comment",
     "with_tsconfig",
     "without_comment",
@@ -485,7 +488,6 @@ def _check_version(cell: Cell, source: str, expected: int | None) -> None:
 # Gives a notebook values from outside, in a cell that runs after its own defaults, as papermill does. Pure.
 
 _DEFAULTS_TAG = "parameters"
-
 _INJECTED_TAG = "injected-parameters"
 
 
@@ -531,9 +533,7 @@ def inject_parameters(document: Document, values: Mapping[str, Any]) -> list[Cha
 # What people remark on cells: kept in a cell's metadata, beside the code and never in it. Pure.
 
 MAX_COMMENT = 4_000
-
 _MOST = 50
-
 _KEY = "comments"
 
 
@@ -584,3 +584,37 @@ def _comment(held: Any) -> Comment | None:
     if not isinstance(by, str) or not isinstance(text, str) or isinstance(at, bool):
         return None
     return Comment(by, float(at), text) if isinstance(at, int | float) else None
+
+
+# What a notebook is called by people: the heading that it begins with. Pure.
+
+# A notebook's title stands in one of its first cells, or nowhere.
+_FIRST_CELLS = 3
+_HEADING = re.compile(r"\s*# +(?P<title>\S[^\r\n]*?)(?: +#+)?[ \t]*(?=[\r\n]|\Z)")
+_MARKS = re.compile(r"(\*\*|__|`)(.+?)\1")
+
+
+def title_of(document: Document) -> str | None:
+    """The first heading of the first rank that one of the first cells begins with; None where there is none."""
+    found = _titled(document)
+    return _MARKS.sub(r"\2", found[1]["title"]) if found is not None else None
+
+
+def retitled(document: Document, title: str) -> SourceChanged | None:
+    """The change that puts another title in the old one's place; None where the notebook has none."""
+    found = _titled(document)
+    if found is None:
+        return None
+    cell_id, heading = found
+    source = document.cell(cell_id).source
+    start, end = heading.span("title")
+    return change_source(document, cell_id, f"{source[:start]}{title}{source[end:]}")
+
+
+def _titled(document: Document) -> tuple[str, re.Match[str]] | None:
+    for record in document.records[:_FIRST_CELLS]:
+        cell = document.cell(record.id)
+        heading = _HEADING.match(cell.source) if cell.kind == "markdown" else None
+        if heading is not None:
+            return cell.id, heading
+    return None

@@ -96,7 +96,7 @@ def _without_buffers(value: Any, path: list[Any], take: Callable[[dict[str, Any]
 
 
 def states_saved(metadata: Mapping[str, Any]) -> dict[str, State]:
-    """The states that a notebook keeps, by whoever wrote it, as they are live."""
+    """The states that a notebook keeps, whichever program wrote them, in their live form."""
     section = metadata.get("widgets")
     held = section.get(STATE_MIME) if isinstance(section, Mapping) else None
     models = held.get("state") if isinstance(held, Mapping) else None
@@ -120,7 +120,7 @@ def _as_live(saved: Mapping[str, Any]) -> State:
     return state
 
 
-# What a widget says to who can only read: its values, and the outputs that it has taken.
+# A widget as text, for readers without a kernel: its values, and the outputs that it has taken.
 
 
 def with_widgets_as_text(outputs: Iterable[Any], metadata: Mapping[str, Any]) -> list[Any]:
@@ -169,9 +169,9 @@ def _line(state: State) -> str:
         value = None  # bytes
     if value is None:
         return ""
-    said = _TAG.sub("", str(value)).strip()[:_MOST_VALUE]
+    text = _TAG.sub("", str(value)).strip()[:_MOST_VALUE]
     described = _TAG.sub("", str(name or "")).strip()
-    return f"{described}: {said}".rstrip() if described else said
+    return f"{described}: {text}".rstrip() if described else text
 
 
 def _joined(parts: Iterable[str | Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -1,7 +1,7 @@
 """Clients whose id is the address of a document about them (client ID metadata documents).
 
-The address says who they are: nobody else can put a document there. How an address is read, and which may be, is the
-reader's matter, who is put in.
+The address identifies the client: nobody else can put a document there. The ``Reader`` that the composition root puts in
+decides which addresses are read, and how.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import anyio
@@ -19,31 +19,34 @@ from pydantic import BaseModel, Field, ValidationError
 from cellwright.errors import CellwrightError
 from cellwright.oauth.grants import Client
 
-__all__ = ["MOST_BYTES", "ClientDocuments", "Reader", "document_host"]
+__all__ = ["MOST_BYTES", "PUBLIC_CLIENT", "ClientDocuments", "Reader", "document_host"]
 
 _log = logging.getLogger(__name__)
 
 Reader: TypeAlias = Callable[[str], Awaitable[bytes]]
 
+PUBLIC_CLIENT: Final = "none"
+"""How a client authenticates that has no secret."""
+
 MOST_BYTES = 8 * 1024
 _KEPT_S = 3_600.0
 _AGAIN_S = 10.0
-"""At least between two looks for a document that was not there: anybody can ask for one."""
+"""The least time between two reads of a document that was missing: any stranger can cause one."""
 _MOST = 100
 
 
 class _Document(BaseModel):
-    """What we need of a document. One that wants a secret is for another kind of client."""
+    """The fields that are used of a document. A document that requires a secret is refused."""
 
     client_id: str
     client_name: str = "A program without a name"
     redirect_uris: tuple[str, ...] = Field(min_length=1)
-    token_endpoint_auth_method: Literal["none"] = "none"  # noqa: S105  # a method's name
+    token_endpoint_auth_method: Literal["none"] = PUBLIC_CLIENT
     client_secret: None = None
 
 
 class ClientDocuments:
-    """What documents said of their clients lately."""
+    """Reads the documents of clients, and keeps what it read for a while."""
 
     def __init__(self, read: Reader, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._read = read

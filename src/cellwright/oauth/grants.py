@@ -1,6 +1,6 @@
 """Which clients the user let in, and by which tokens: ``oauth.json`` in the storage directory.
 
-Of a token only its digest is kept. Tokens are long and random, so that a plain digest says nothing about them. A writer
+Of a token only its digest is kept. Tokens are long and random, so that a plain digest reveals nothing about them. A writer
 holds the file's lock; a reader sees the file whole, and sees a change at once.
 """
 
@@ -67,11 +67,11 @@ class Grant(msgspec.Struct, frozen=True):
     access: dict[str, Access]
     """Access tokens by their digests."""
     spent: tuple[str, ...] = ()
-    """Digests of refresh tokens that were used: whoever brings one has it from somebody else."""
+    """Digests of refresh tokens that were used: a second use means that a token was stolen."""
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """What a client is given: this once, since nobody can tell it later."""
+    """The tokens for a client, in the clear this once: only their digests are kept."""
 
     grant: Grant
     access: str
@@ -87,7 +87,7 @@ _decode = msgspec.json.Decoder(_Book).decode
 
 
 class Grants:
-    """What was granted, as the file says now."""
+    """The grants in the file as it is now."""
 
     def __init__(
         self,
@@ -224,5 +224,5 @@ class Grants:
 
 
 def digest(token: str) -> str:
-    """What is kept of a token, and looked up in its place: how long that takes tells nothing about any token."""
+    """The digest of a token, kept and looked up in its place: the time of a look-up reveals nothing about a token."""
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()

@@ -25,7 +25,7 @@ __all__ = ["IssuerUnreachable", "OpenIdIssuer"]
 _log = logging.getLogger(__name__)
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
-"""Those with a public key: with another, whoever can check a token could make one."""
+"""The algorithms with a public key: with a shared one, every verifier of tokens could make them."""
 _KEPT_S = 3_600.0
 _AGAIN_S = 10.0
 """At least between two looks for keys: anybody can bring tokens that name one that is not there."""
@@ -65,7 +65,7 @@ class OpenIdIssuer:
         self._fetching = anyio.Lock()
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """What a token says, where everything about it is right.
+        """The claims of a valid token.
 
         Raises:
             IssuerUnreachable: its issuer's keys cannot be had.
@@ -143,14 +143,14 @@ class OpenIdIssuer:
         found.raise_for_status()
         metadata = found.json()
         if metadata["issuer"] != self._issuer:
-            raise ValueError(f"it says that it is {metadata['issuer']}")
+            raise ValueError(f"it calls itself {metadata['issuer']}")
         return str(metadata["jwks_uri"])
 
 
 def _scopes(claims: Mapping[str, Any]) -> list[str]:
     """As most issuers write them (``scope``, a text), or as some do (``scp``, a text or a list)."""
-    said = claims.get("scope", claims.get("scp", ""))
-    return said.split() if isinstance(said, str) else [str(one) for one in said]
+    scopes = claims.get("scope", claims.get("scp", ""))
+    return scopes.split() if isinstance(scopes, str) else [str(one) for one in scopes]
 
 
 def _refused(why: str) -> AccessToken | None:

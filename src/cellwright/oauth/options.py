@@ -1,4 +1,4 @@
-"""What the settings say about sign-in, as it goes from the command line to the daemon, and to the one after it."""
+"""The sign-in options of a listener: read from the settings by the command line, passed on to the daemon and its successor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from cellwright.errors import CellwrightError
 
 if TYPE_CHECKING:
-    from cellwright.settings import Settings
+    from cellwright.settings.model import SignInSettings
 
 __all__ = ["OWN", "SignInOptions", "SignInRefused", "UnknownConnectRequest"]
 
@@ -22,7 +22,7 @@ _DAY_S = 86_400.0
 
 
 class SignInRefused(CellwrightError):
-    """Sign-in that cannot be had as the settings say."""
+    """The settings ask for a sign-in that this server cannot offer."""
 
     code = "sign_in_refused"
 
@@ -46,20 +46,20 @@ class SignInOptions(msgspec.Struct, frozen=True):
     token_s: float = 3600.0
     idle_s: float = 30 * _DAY_S
     client_hosts: tuple[str, ...] = ()
-    """Whose documents about clients are read."""
+    """The hosts whose client ID metadata documents are read."""
 
     @classmethod
-    def of(cls, settings: Settings) -> Self | None:
-        """What the settings say, if they name an issuer.
+    def of(cls, settings: SignInSettings) -> Self | None:
+        """The options that the settings hold; None where they name no issuer.
 
         Raises:
-            SignInRefused: they do not say whom an OpenID issuer's tokens let in.
+            SignInRefused: the settings name an OpenID issuer, and no subjects.
         """
         if settings.oauth_issuer is None:
             return None
         if settings.oauth_issuer != OWN and not settings.oauth_subjects:
             raise SignInRefused(
-                f"Nothing says whom tokens of {settings.oauth_issuer} let in",
+                f"No setting names the users whom tokens of {settings.oauth_issuer} let in",
                 hint="Set oauth_subjects to their `sub` or email, or to * for everybody it gives a token for this server",
             )
         return cls(
@@ -81,7 +81,7 @@ class SignInOptions(msgspec.Struct, frozen=True):
         """Where clients reach the listener.
 
         Raises:
-            SignInRefused: it listens on every address, and none was named.
+            SignInRefused: the listener is bound to every address, and the settings name none.
         """
         if self.url is not None:
             return self.url

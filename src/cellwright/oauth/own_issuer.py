@@ -1,8 +1,8 @@
 """Our own authorization server, for the one user whose engine this is: OAuth 2.1 by the SDK's handlers.
 
 A client registers itself (RFC 7591), or is known by a document (``client_documents``), and sends the user's browser to ``/authorize``. From there it goes to the page, where
-the user signs in as ever and says yes or no; what is granted lies in ``grants``. Clients have no secrets: a code is worth
-nothing without the PKCE verifier of whoever asked for it.
+the user signs in as ever and allows or refuses; the grants are kept by ``grants``. Clients have no secrets: a code is worth
+nothing without the PKCE verifier of the client that it was issued to.
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
+from mcp.server.auth.handlers.authorize import AuthorizationHandler
+from mcp.server.auth.handlers.register import RegistrationHandler
+from mcp.server.auth.handlers.token import TokenHandler
+from mcp.server.auth.middleware.client_auth import ClientAuthenticator
 from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
@@ -26,30 +30,34 @@ from mcp.server.auth.provider import (
     TokenError,
     construct_redirect_uri,
 )
+from mcp.server.auth.settings import ClientRegistrationOptions
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyUrl
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
-from cellwright.oauth.client_documents import ClientDocuments, document_host
+from cellwright.oauth.client_documents import PUBLIC_CLIENT, ClientDocuments, document_host
 from cellwright.oauth.grants import Client, Grants, Tokens, digest
 from cellwright.oauth.options import UnknownConnectRequest
-from cellwright.oauth.protected_resource import ProtectedResource
+from cellwright.oauth.protected_resource import ProtectedResource, json_route
 from cellwright.oauth.scopes import SCOPES, USUAL, Scope, upto, widest
 
 if TYPE_CHECKING:
     from cellwright.audit import AuditLog
 
-__all__ = ["CONNECT", "ConnectRequest", "OwnIssuer"]
+__all__ = ["OwnIssuer", "authorization_server"]
 
 CONNECT = "/connect"
 """Where the page asks the user."""
 
 _Value = TypeVar("_Value")
-
 _MOST_WAITING = 100
 _ASKED_S = 600.0
 _CODE_S = 60.0
 _MOST_NAME = 80
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
 # A browser would run or show these itself. Programs have schemes of their own, such as `cursor:`.
 _NO_PROGRAMS = frozenset(
     {"about", "blob", "data", "file", "filesystem", "ftp", "javascript", "vbscript", "ws", "wss"}
@@ -104,7 +112,7 @@ class _PublicClient(OAuthClientInformationFull):
 
 
 class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
-    """What the SDK's handlers ask, for one listener; and what the page asks the user."""
+    """The provider behind the SDK's handlers, for one listener, and behind the question that the page puts to the user."""
 
     def __init__(
         self,
@@ -120,7 +128,7 @@ class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         self._audit = audit
         self._documents = documents
         self._clock = clock
-        # Whoever reaches the port can fill these: each is bounded, and the file has only whom the user let in.
+        # Any stranger can fill these: each is bounded, and the file has only clients that the user let in.
         self._registered: OrderedDict[str, Client] = OrderedDict()
         self._asked: OrderedDict[str, ConnectRequest] = OrderedDict()
         self._codes: OrderedDict[str, _Code] = OrderedDict()
@@ -147,10 +155,10 @@ class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         )
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
-        """Know a client from now on; without a secret, whatever it asked for.
+        """Register a client, always without a secret.
 
         Raises:
-            RegistrationError: answers would go where no program is.
+            RegistrationError: a redirect would go to an address that is no program's.
         """
         uris = tuple(str(uri) for uri in client_info.redirect_uris or ())
         name = client_info.client_name or "A program without a name"
@@ -159,11 +167,11 @@ class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
                 "invalid_redirect_uri",
                 "Redirect to https, to http on loopback, or to a scheme of the program's own",
             )
-        client_info.token_endpoint_auth_method = "none"  # noqa: S105  # as above
+        client_info.token_endpoint_auth_method = PUBLIC_CLIENT
         client_info.client_secret = client_info.client_secret_expires_at = None
 
     def _know(self, client: Client) -> bool:
-        """Know a client from now on; whether its answers would go to programs."""
+        """Register a client; False where a redirect would go to an address that is no program's."""
         uris = client.redirect_uris
         if not uris or not all(map(_may_be_answered_at, uris)):
             return False
@@ -177,10 +185,10 @@ class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     # Asking the user ---------------------------------------------------------------------------------------------
 
     async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
-        """Where the browser goes to ask the user.
+        """The address at which the page asks the user.
 
         Raises:
-            AuthorizeError: a token for something else is wanted, or one that allows nothing here.
+            AuthorizeError: the token is for another server, or for no scope of this one.
         """
         if params.resource is not None and params.resource.rstrip("/") != self._resource.url:
             raise AuthorizeError("invalid_target", f"Tokens of this issuer are for {self._resource.url}")
@@ -188,9 +196,9 @@ class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         known = self._client(client.client_id)
         if scope is None or known is None:
             raise AuthorizeError("invalid_scope", f"Ask for one of: {', '.join(SCOPES)}")
-        asked = ConnectRequest(secrets.token_urlsafe(16), known, scope, params, self._clock() + _ASKED_S)
-        _put(self._asked, asked.id, asked)
-        return f"{self._resource.issuer}{CONNECT}/{asked.id}"
+        request = ConnectRequest(secrets.token_urlsafe(16), known, scope, params, self._clock() + _ASKED_S)
+        _put(self._asked, request.id, request)
+        return f"{self._resource.issuer}{CONNECT}/{request.id}"
 
     def asked(self, request_id: str) -> ConnectRequest:
         """A request that waits for the user.
@@ -204,46 +212,46 @@ class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         return found
 
     def approve(self, request_id: str, scope: Scope) -> str:
-        """Let a client in, as far as it asked at most; where the browser goes on.
+        """Let a client in, within the scope that it asked for. Returns the address that the browser goes on to.
 
         Raises:
             UnknownConnectRequest: none waits.
         """
-        asked = self._taken(request_id)
-        granted = upto(min(scope, asked.scope, key=SCOPES.index))
+        request = self._taken(request_id)
+        granted = upto(min(scope, request.scope, key=SCOPES.index))
         code = secrets.token_urlsafe(32)
         about = AuthorizationCode(
             code=digest(code),
             scopes=list(granted),
             expires_at=self._clock() + _CODE_S,
-            client_id=asked.client.id,
-            code_challenge=asked.params.code_challenge,
-            redirect_uri=asked.params.redirect_uri,
-            redirect_uri_provided_explicitly=asked.params.redirect_uri_provided_explicitly,
+            client_id=request.client.id,
+            code_challenge=request.params.code_challenge,
+            redirect_uri=request.params.redirect_uri,
+            redirect_uri_provided_explicitly=request.params.redirect_uri_provided_explicitly,
             resource=self._resource.url,
         )
-        _put(self._codes, about.code, _Code(about, asked.client))
-        self._audit.note("sign_in", client=asked.client.name, scopes=list(granted), goes_to=asked.goes_to)
-        return self._answer(asked, code=code)
+        _put(self._codes, about.code, _Code(about, request.client))
+        self._audit.note("sign_in", client=request.client.name, scopes=list(granted), goes_to=request.goes_to)
+        return self._answer(request, code=code)
 
     def refuse(self, request_id: str) -> str:
-        """Do not let a client in; where the browser goes on, to tell it.
+        """Refuse a client. Returns the address that the browser goes on to, which reports it.
 
         Raises:
             UnknownConnectRequest: none waits.
         """
-        asked = self._taken(request_id)
-        self._audit.note("sign_in", refused="the user said no", client=asked.client.name)
-        return self._answer(asked, error="access_denied")
+        request = self._taken(request_id)
+        self._audit.note("sign_in", refused="the user said no", client=request.client.name)
+        return self._answer(request, error="access_denied")
 
     def _taken(self, request_id: str) -> ConnectRequest:
-        asked = self.asked(request_id)
+        request = self.asked(request_id)
         del self._asked[request_id]
-        return asked
+        return request
 
-    def _answer(self, asked: ConnectRequest, **about: str) -> str:
-        uri = str(asked.params.redirect_uri)
-        return construct_redirect_uri(uri, **about, state=asked.params.state, iss=self._resource.issuer)
+    def _answer(self, request: ConnectRequest, **about: str) -> str:
+        uri = str(request.params.redirect_uri)
+        return construct_redirect_uri(uri, **about, state=request.params.state, iss=self._resource.issuer)
 
     # Tokens ------------------------------------------------------------------------------------------------------
 
@@ -311,7 +319,7 @@ class OwnIssuer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         )
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """The same, as whoever guards a listener asks."""
+        """As ``load_access_token``, for ``TokenGate``."""
         return await self.load_access_token(token)
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
@@ -354,3 +362,96 @@ def _put(kept: OrderedDict[str, _Value], key: str, value: _Value) -> None:
     kept[key] = value
     if len(kept) > _MOST_WAITING:
         kept.popitem(last=False)
+
+
+# The addresses of our own issuer: metadata (RFC 8414), registration, authorization, tokens and their return
+# (RFC 7009).
+
+_Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+_MOST_BYTES = 64 * 1024
+_NO_STORE = {"cache-control": "no-store", "pragma": "no-cache"}
+
+
+def authorization_server(issuer: OwnIssuer, resource: ProtectedResource) -> list[Route]:
+    """The routes at which clients of a resource register, and get and return tokens. The question to the user is the page's."""
+    register = RegistrationHandler(issuer, ClientRegistrationOptions(enabled=True, valid_scopes=list(SCOPES)))
+    return [
+        json_route("/.well-known/oauth-authorization-server", _metadata(resource.issuer, issuer)),
+        Route("/register", _bounded(register.handle), methods=["POST"]),
+        Route("/authorize", _bounded(_authorize(issuer, resource)), methods=["GET", "POST"]),
+        Route("/token", _bounded(_token(issuer, resource)), methods=["POST"]),
+        Route("/revoke", _bounded(_revoke(issuer)), methods=["POST"]),
+    ]
+
+
+def _metadata(issuer: str, provider: OwnIssuer) -> dict[str, object]:
+    return {
+        "issuer": issuer,
+        "authorization_endpoint": f"{issuer}/authorize",
+        "token_endpoint": f"{issuer}/token",
+        "registration_endpoint": f"{issuer}/register",
+        "revocation_endpoint": f"{issuer}/revoke",
+        "scopes_supported": list(SCOPES),
+        "response_types_supported": ["code"],
+        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "token_endpoint_auth_methods_supported": ["none"],
+        "revocation_endpoint_auth_methods_supported": ["none"],
+        "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": True,
+        "client_id_metadata_document_supported": provider.reads_documents,
+    }
+
+
+def _bounded(handler: _Handler) -> _Handler:
+    """Refuse long requests: the client is not signed in yet."""
+
+    async def respond(request: Request) -> Response:
+        length = request.headers.get("content-length", "0")
+        if "transfer-encoding" in request.headers or not length.isdecimal() or int(length) > _MOST_BYTES:
+            return JSONResponse({"error": "invalid_request", "error_description": "This is too long"}, 413)
+        return await handler(request)
+
+    return respond
+
+
+def _authorize(issuer: OwnIssuer, resource: ProtectedResource) -> _Handler:
+    handler = AuthorizationHandler(issuer)
+
+    async def respond(request: Request) -> Response:
+        response = await handler.handle(request)
+        to = response.headers.get("location")
+        # A refusal goes back to the client, and names us as every answer does (RFC 9207).
+        if to is not None and not to.startswith(f"{resource.issuer}{CONNECT}/"):
+            response.headers["location"] = construct_redirect_uri(to, iss=resource.issuer)
+        return response
+
+    return respond
+
+
+def _token(issuer: OwnIssuer, resource: ProtectedResource) -> _Handler:
+    handler = TokenHandler(issuer, ClientAuthenticator(issuer))
+
+    async def respond(request: Request) -> Response:
+        target = (await request.form()).get("resource")
+        if isinstance(target, str) and target.rstrip("/") != resource.url:
+            problem = {"error": "invalid_target", "error_description": f"Tokens here are for {resource.url}"}
+            return JSONResponse(problem, 400, headers=_NO_STORE)
+        response: Response = await handler.handle(request)
+        return response
+
+    return respond
+
+
+def _revoke(issuer: OwnIssuer) -> _Handler:
+    async def respond(request: Request) -> Response:
+        form = await request.form()
+        client_id, token = str(form.get("client_id", "")), str(form.get("token", ""))
+        client = await issuer.get_client(client_id)
+        if client is None:
+            return JSONResponse({"error": "invalid_client"}, 401, headers=_NO_STORE)
+        found = await issuer.load_access_token(token) or await issuer.load_refresh_token(client, token)
+        if found is not None and found.client_id == client_id:
+            await issuer.revoke_token(found)
+        return Response(headers=_NO_STORE)
+
+    return respond

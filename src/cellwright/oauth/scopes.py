@@ -1,4 +1,4 @@
-"""What an access token lets its bearer do. Each scope includes those before it. Pure."""
+"""The scopes of access tokens. Each scope includes those before it. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Scope: TypeAlias = Literal["read", "run", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 USUAL: Scope = "run"
-"""What a client is told to ask for at first: nearly all of its work."""
+"""The scope that a client is advised to request first: it covers nearly all of its work."""
 
 
 def upto(scope: Scope) -> tuple[Scope, ...]:
@@ -22,11 +22,11 @@ def upto(scope: Scope) -> tuple[Scope, ...]:
 
 
 def widest(granted: Collection[str]) -> Scope | None:
-    """The one of them that includes the others; None where none is a scope of ours."""
+    """The widest of the granted scopes; None where none is a scope of ours."""
     return next((scope for scope in reversed(SCOPES) if scope in granted), None)
 
 
 def allows(granted: Collection[str], needed: Scope) -> bool:
-    """Whether scopes are enough for what needs one."""
+    """Whether the granted scopes include the needed one."""
     has = widest(granted)
     return has is not None and needed in upto(has)

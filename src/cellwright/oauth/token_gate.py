@@ -1,34 +1,27 @@
-"""What a listener asks about access tokens: whose one is, and the addresses that tell clients where to get one."""
+"""Guards a listener: verifies access tokens, and serves the addresses at which clients learn where to get one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from cellwright.oauth.authorization_server import authorization_server
 from cellwright.oauth.client_documents import ClientDocuments, Reader
 from cellwright.oauth.grants import Grants
 from cellwright.oauth.openid_issuer import OpenIdIssuer
 from cellwright.oauth.options import OWN, SignInOptions
-from cellwright.oauth.own_issuer import OwnIssuer
+from cellwright.oauth.own_issuer import OwnIssuer, authorization_server
 from cellwright.oauth.protected_resource import ProtectedResource
 
 if TYPE_CHECKING:
     from cellwright.audit import AuditLog
 
 __all__ = ["SignedIn", "TokenGate"]
-
-
-class Verifier(Protocol):
-    """Whoever can tell whether an access token is good for this listener."""
-
-    async def verify_token(self, token: str) -> AccessToken | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +40,18 @@ class SignedIn:
 class TokenGate:
     """Sign-in at one listener."""
 
-    def __init__(self, resource: ProtectedResource, verifier: Verifier, routes: list[Route]) -> None:
+    def __init__(
+        self, resource: ProtectedResource, verifier: OwnIssuer | OpenIdIssuer, routes: list[Route]
+    ) -> None:
         self.resource = resource
         self._verifier = verifier
         routes = [*resource.routes, *routes]
         self.paths = frozenset(route.path for route in routes)
-        """The addresses for everybody."""
+        """The addresses that need no token."""
         self.app = Starlette(routes=list(routes))
-        """What is there."""
+        """Serves these addresses."""
         self.asks = verifier if isinstance(verifier, OwnIssuer) else None
-        """Whose clients the page asks the user about, if the issuer is our own."""
+        """Our own issuer, whose clients the page asks the user about; None with an OpenID issuer."""
 
     @classmethod
     def at(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cellwright.plans._failures import Adviser, Failure, Proposal
     from cellwright.plans._planner import Planner
+    from cellwright.plans.failures import Adviser, Failure, Proposal
     from cellwright.plans.model import Attempt, Check, Outline, Plan, Report, Todo, TodoOutline
     from cellwright.plans.runner import PlanRun
 
@@ -29,9 +29,9 @@ __all__ = [
 ]
 
 _HELD_ELSEWHERE = {
-    "Adviser": "_failures",
-    "Failure": "_failures",
-    "Proposal": "_failures",
+    "Adviser": "failures",
+    "Failure": "failures",
+    "Proposal": "failures",
     "Planner": "_planner",
     "PlanRun": "runner",
 }

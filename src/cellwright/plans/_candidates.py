@@ -15,8 +15,8 @@ import anyio
 
 from cellwright.engine import Engine, Session
 from cellwright.errors import CellwrightError
-from cellwright.plans._failures import Failure, Proposal
 from cellwright.plans.checks import check_source, output_appears
+from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.model import Todo
 
 __all__ = ["TryOut", "choose"]

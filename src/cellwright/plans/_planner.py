@@ -13,8 +13,8 @@ from cellwright.engine import Engine, Session
 from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
 from cellwright.plans import _machine
 from cellwright.plans._cells import new_plan, opening_changes, taken_ids
-from cellwright.plans._failures import Adviser
 from cellwright.plans._machine import Event, advance
+from cellwright.plans.failures import Adviser
 from cellwright.plans.fixers import Fixer
 from cellwright.plans.model import Outline, Plan, plan_of
 from cellwright.plans.outlines import checked_outline

@@ -9,11 +9,11 @@ import codecs
 import csv
 import json
 import re
+import time
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias
 
@@ -414,7 +414,7 @@ def _date_formats(present: Sequence[str]) -> tuple[list[str], bool]:
 
 def _reads(text: str, form: str) -> bool:
     try:
-        datetime.strptime(text, form)  # noqa: DTZ007  # only whether it can be read
+        time.strptime(text, form)
     except ValueError:
         return False
     return True

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from cellwright.engine import Diagnosis
 from cellwright.errors import CellwrightError
-from cellwright.plans._failures import Failure
+from cellwright.plans.failures import Failure
 from cellwright.plugins.registry import Plugin, registry
 
 __all__ = ["CELLWRIGHT_API", "ERROR_CLASSES", "ErrorClass", "Verdict", "classify", "every_error_class"]

@@ -17,8 +17,7 @@ import anyio
 
 from cellwright.engine import Engine, Execution, Session
 from cellwright.errors import CellwrightError
-from cellwright.plans._failures import Failure, Proposal
-from cellwright.plans.findings import failure_of, is_last, unrun_names
+from cellwright.plans.failures import Failure, Proposal, failure_of, is_last, unrun_names
 from cellwright.plans.fixers import Fixer, propose
 from cellwright.plans.runner import diff_of
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_tail
@@ -33,7 +32,7 @@ _REMEMBERED = 1_000
 _MAX_REASON = 500
 
 _ASKED_S = 2.0
-"""How long the kernel may take to tell of an error, for which whoever shows it waits."""
+"""How long the kernel may take to diagnose an error, while the frontend waits to show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +52,10 @@ class Hint:
         """The hint in one line of at most ``MAX_HINT_TOKENS`` tokens, a certain or only change first."""
         room = MAX_HINT_TOKENS * CHARACTERS_PER_TOKEN
         change = _only_change(self.diff)
-        told = f"hint: did you mean `{change}`? {self.reason}" if change else f"hint: {self.reason}"
-        if change and len(told) > room and len(alone := f"hint: did you mean `{change}`?") <= room:
+        line = f"hint: did you mean `{change}`? {self.reason}" if change else f"hint: {self.reason}"
+        if change and len(line) > room and len(alone := f"hint: did you mean `{change}`?") <= room:
             return alone
-        return cut_tail(told if len(told) <= room or not change else f"hint: {self.reason}", room)
+        return cut_tail(line if len(line) <= room or not change else f"hint: {self.reason}", room)
 
     def as_json(self) -> dict[str, Any]:
         """The hint for programs; a diff only where there is one."""
@@ -87,12 +86,12 @@ class Hints:
         self._asked: dict[str, anyio.Event] = {}
 
     async def of(self, session: Session, execution: Execution) -> Hint | None:
-        """What the fixers say of a failed execution; None where they know nothing, or ``error_hints`` is off."""
+        """The fixers' hint about a failed execution; None where they know nothing, or ``error_hints`` is off."""
         if execution.state != "error" or not self._engine.settings.error_hints:
             return None
-        asked = self._asked.get(execution.id)
-        if asked is not None:  # who was first was the nearest to the error
-            await asked.wait()
+        answer = self._asked.get(execution.id)
+        if answer is not None:  # who was first was the nearest to the error
+            await answer.wait()
         elif execution.id not in self._known and is_last(session, execution):
             self._asked[execution.id] = anyio.Event()
             try:

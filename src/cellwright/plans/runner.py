@@ -28,7 +28,6 @@ from cellwright.notebook.python_names import cell_names
 from cellwright.plans import _machine
 from cellwright.plans._candidates import TryOut, choose
 from cellwright.plans._cells import keeping_changes
-from cellwright.plans._failures import Adviser, Elsewhere, Failure, Proposal
 from cellwright.plans._machine import (
     CheckResults,
     Effect,
@@ -42,7 +41,16 @@ from cellwright.plans._machine import (
 )
 from cellwright.plans.checks import check_source, output_appears, told
 from cellwright.plans.error_classes import classify
-from cellwright.plans.findings import diagnosed, go_back, install_for, surroundings_of
+from cellwright.plans.failures import (
+    Adviser,
+    Elsewhere,
+    Failure,
+    Proposal,
+    diagnosed,
+    go_back,
+    install_for,
+    surroundings_of,
+)
 from cellwright.plans.fixers import Fixer, considered
 from cellwright.plans.model import MAX_NOTICES, Attempt, Check, Plan, Todo
 

@@ -4,10 +4,9 @@ Above are the faces; below is the engine. It knows nothing of plans or verificat
 asked through an ``Adviser``, and what it says is tried like everything else.
 """
 
+from cellwright.review._findings import Hint, Kind, MeasuredCell, Offer, Review, Rewrite, Spot, data_of
 from cellwright.review._pages import Case, Page
-from cellwright.review._results import Hint, MeasuredCell, Offer, Review, data_of
 from cellwright.review._reviewer import MIN_SECONDS, Adviser, apply_rewrites, review
-from cellwright.review._spots import Kind, Rewrite, Spot
 from cellwright.review.hints import HINTS, find_spots
 
 __all__ = [

@@ -22,9 +22,8 @@ from cellwright.errors import CellwrightError, CheckpointRefused, KernelError, N
 from cellwright.notebook import Cell, OutputsSet, compare_outputs
 from cellwright.notebook.comparison import TOLERANCE
 from cellwright.notebook.python_names import python_cell
+from cellwright.review._findings import Hint, Kind, MeasuredCell, Offer, Review, Rewrite, Spot
 from cellwright.review._pages import Case, Page, names_stored, page_of
-from cellwright.review._results import Hint, MeasuredCell, Offer, Review
-from cellwright.review._spots import Kind, Rewrite, Spot
 from cellwright.review.hints import find_spots
 
 __all__ = ["MIN_SECONDS", "Adviser", "apply_rewrites", "review"]

@@ -40,7 +40,7 @@ DEFAULT_APPROVED: tuple[str, ...] = (
 )
 
 # What is imported under another name than it is installed by. A closed list: a full one would send a typing error
-# to whoever registered the name.
+# to the one who registered the name.
 IMPORT_NAMES = {
     "attr": "attrs",
     "bs4": "beautifulsoup4",
@@ -97,15 +97,15 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What was asked for and may be had."""
+    """The requested packages that may be installed."""
 
-    wanted: tuple[Requirement, ...]
+    approved: tuple[Requirement, ...]
     standard: tuple[str, ...]
     """Names of the standard library, which is there already."""
 
 
 class ApprovedList:
-    """The packages that may be asked for by name; whatever they depend on comes with them.
+    """The packages that may be requested by name; their dependencies come with them.
 
     An entry may hold versions (``pandas>=2``), which then bind every request, and extras (``pandas[excel]``), without
     which a request may have none: an extra brings in packages that the name alone does not.
@@ -150,9 +150,9 @@ class ApprovedList:
         """
         if len(requests) > _MAX_REQUESTS:
             raise PackageRefused(
-                f"{len(requests)} packages were asked for at once", hint=f"Ask for at most {_MAX_REQUESTS}"
+                f"{len(requests)} packages were requested at once", hint=f"Request at most {_MAX_REQUESTS}"
             )
-        wanted: dict[str, Requirement] = {}
+        approved: dict[str, Requirement] = {}
         standard: dict[str, None] = {}
         refused: list[PackageRefused] = []
         for text in requests:
@@ -162,10 +162,10 @@ class ApprovedList:
             elif (refusal := self._refusal(text, found)) is not None:
                 refused.append(refusal)
             elif found is not None:
-                wanted[str(found)] = found
+                approved[str(found)] = found
         if refused:
             raise _all_of(refused)
-        return Judged(tuple(wanted.values()), tuple(standard))
+        return Judged(tuple(approved.values()), tuple(standard))
 
     def _is_standard(self, text: str, found: Requirement) -> bool:
         return text in sys.stdlib_module_names and found.name not in self._entries

@@ -67,7 +67,7 @@ _MOST_DIRECTORIES = 10_000
 
 
 class FolderAnswerError(CellwrightError):
-    """What a person said about folders cannot be read or kept."""
+    """The answers of people about folders cannot be read or written."""
 
     code = "folder_answer"
 
@@ -78,11 +78,11 @@ class ChosenFolder:
 
     path: Path
     reason: str | None = None
-    """Why code sees it only after a person said so."""
+    """Why code sees it only after a person allowed it."""
     answer: bool | None = None
-    """What a person said about it, if anything."""
+    """A person's answer about it; None without one."""
     never: bool = False
-    """Whether nobody can let code see it."""
+    """Whether no answer lets code see it."""
 
     @property
     def is_seen(self) -> bool:
@@ -90,7 +90,7 @@ class ChosenFolder:
 
     @property
     def is_to_ask(self) -> bool:
-        """Whether a person has yet to say whether code may see it."""
+        """Whether a person has yet to answer whether code may see it."""
         return self.reason is not None and self.answer is None and not self.never
 
     @property
@@ -98,18 +98,18 @@ class ChosenFolder:
         """Why code sees none of its files, and what to do; None where it sees them."""
         if self.is_seen:
             return None
-        told = f"Code sees none of the files in {self.path}: {self.reason}."
+        closed = f"Code sees none of the files in {self.path}: {self.reason}."
         if self.never:
-            return f"{told} Work in a folder of your own"
-        said = "The user said no. " if self.answer is False else ""
+            return f"{closed} Work in a folder of your own"
+        refused = "The user said no. " if self.answer is False else ""
         return (
-            f"{told} {said}`cellwright folders allow {self.path}`, run by the user, lets code read it in new "
+            f"{closed} {refused}`cellwright folders allow {self.path}`, run by the user, lets code read it in new "
             "notebooks; a folder below it needs no such word"
         )
 
 
 def judge_folder(folder: Path, *, home: Path, storage: Path) -> ChosenFolder:
-    """What holds of a folder that somebody chose, by where it is and what was said about it. Blocking.
+    """Judge a chosen folder by its place and by a person's answer about it. Blocking.
 
     Raises:
         FolderAnswerError: the remembered answers cannot be read.
@@ -169,17 +169,17 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as entries:
             return list(entries)
-    except OSError:  # whoever cannot list it here cannot in a sandbox either
+    except OSError:  # a user that cannot list it here cannot in a sandbox either
         return []
 
 
-# What people said, by folder, in ``folders.json``. A writer holds the file's lock; a reader sees the file whole.
+# The answers of people, by folder, in ``folders.json``. A writer holds the file's lock; a reader sees the file whole.
 
 _decode = msgspec.json.Decoder(dict[str, bool]).decode
 
 
 def read_answers(storage: Path) -> dict[str, bool]:
-    """Whether code may see a folder, by its path, as far as a person has said so.
+    """The answers by folder: whether code may see it.
 
     Raises:
         FolderAnswerError: the file cannot be read.
@@ -195,10 +195,10 @@ def read_answers(storage: Path) -> dict[str, bool]:
 
 
 def remember_answer(storage: Path, folder: ChosenFolder, *, allow: bool) -> None:
-    """Keep what a person said about a folder.
+    """Keep a person's answer about a folder.
 
     Raises:
-        FolderAnswerError: it cannot be kept, or nobody can let code see this folder.
+        FolderAnswerError: it cannot be written, or no answer lets code see this folder.
     """
     if allow and folder.never:
         raise FolderAnswerError(
@@ -211,10 +211,10 @@ def remember_answer(storage: Path, folder: ChosenFolder, *, allow: bool) -> None
 
 
 def forget_answer(storage: Path, folder: Path) -> None:
-    """Forget what was said about a folder, so that it is asked about again.
+    """Forget the answer about a folder, so that the question is put again.
 
     Raises:
-        FolderAnswerError: nothing was said about it.
+        FolderAnswerError: there is no answer about it.
     """
     with _changing(storage) as answers:
         if answers.pop(str(folder), None) is None:

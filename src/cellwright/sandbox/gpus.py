@@ -65,11 +65,11 @@ NO_GPUS = Gpus()
 
 @dataclass(frozen=True, slots=True)
 class GpuMemory:
-    """What a driver tells of one GPU."""
+    """One GPU as its driver reports it."""
 
     device: str
     name: str
-    """Empty where the driver does not say."""
+    """Empty where the driver does not report it."""
     used_mib: int
     total_mib: int
 
@@ -102,11 +102,11 @@ def find_gpus(choice: str, environment: Mapping[str, str], *, root: str = "/") -
 
 
 def gpu_memory(gpus: Gpus, *, root: str = "/") -> dict[str, GpuMemory]:
-    """What the drivers tell of each GPU and its memory in use, by its device; nothing of one whose driver does not tell.
+    """Each GPU with its memory in use, by its device, as the drivers report it; GPUs of which a driver reports nothing are left out.
 
     Starts NVIDIA's own program where it is installed. Blocking.
     """
-    told: dict[str, GpuMemory] = {}
+    found: dict[str, GpuMemory] = {}
     numbers = [name for name in gpus.names if _NVIDIA.fullmatch(Path(name).name)]
     if numbers and (program := shutil.which("nvidia-smi")) is not None:
         for line in _said_by(
@@ -114,7 +114,7 @@ def gpu_memory(gpus: Gpus, *, root: str = "/") -> dict[str, GpuMemory]:
         ):
             number, *name, in_use, of_all = line.split(", ")
             if (device := f"/dev/nvidia{number}") in numbers and in_use.isdecimal() and of_all.isdecimal():
-                told[device] = GpuMemory(device, ", ".join(name), int(in_use), int(of_all))
+                found[device] = GpuMemory(device, ", ".join(name), int(in_use), int(of_all))
     for device in gpus.names:
         about = Path(root, "sys/class/drm", Path(device).name, "device")
         try:
@@ -123,8 +123,8 @@ def gpu_memory(gpus: Gpus, *, root: str = "/") -> dict[str, GpuMemory]:
             )
         except (OSError, ValueError):
             continue
-        told[device] = GpuMemory(device, "", used, total)
-    return told
+        found[device] = GpuMemory(device, "", used, total)
+    return found
 
 
 def _said_by(command: list[str]) -> list[str]:
@@ -185,11 +185,11 @@ class _Look:
         if not names:
             return _Found()
         devices = [*names, *self._usable(f"/dev/{name}" for name in _NVIDIA_SHARED)]
-        said = self.environment.get("CUDA_VISIBLE_DEVICES", "")
-        if len(chosen) == len(own) or "MIG-" in said:
+        value = self.environment.get("CUDA_VISIBLE_DEVICES", "")
+        if len(chosen) == len(own) or "MIG-" in value:
             folder = f"/dev/{_NVIDIA_CAPABILITIES}"
             devices += self._usable((f"{folder}/{name}" for name in self._listed(folder)), mode=os.R_OK)
-        counted = self._renumbered("CUDA_VISIBLE_DEVICES", said, len(chosen), len(own))
+        counted = self._renumbered("CUDA_VISIBLE_DEVICES", value, len(chosen), len(own))
         return _Found(devices, names, self._pci(chosen), counted)
 
     def rendering(self, vendor: str) -> _Found:
@@ -240,18 +240,18 @@ class _Look:
         in_job = "SLURM_JOB_ID" in self.environment
         return there if in_job and len(numbers) == len(there) else numbers
 
-    def _by_uuid(self, said: str) -> list[int]:
-        wanted = [word.strip() for word in said.split(",") if word.strip()]
+    def _by_uuid(self, value: str) -> list[int]:
+        wanted = [word.strip() for word in value.split(",") if word.strip()]
         return [
             number
             for number, about in self._told().values()
             if any(about.startswith(word) for word in wanted)
         ]
 
-    def _renumbered(self, variable: str, said: str, chosen: int, there: int) -> list[tuple[str, str]]:
+    def _renumbered(self, variable: str, value: str, chosen: int, there: int) -> list[tuple[str, str]]:
         """The variable as it must be where fewer devices are seen than the machine has."""
-        if said and _numbers(said) is None:
-            return [(variable, said)]
+        if value and _numbers(value) is None:
+            return [(variable, value)]
         in_step = any(name in self.environment for name in (*_OF_STEP, variable))
         return [(variable, ",".join(map(str, range(chosen))))] if chosen < there or in_step else []
 
@@ -281,7 +281,7 @@ class _Look:
             return []
 
     def _told(self) -> dict[str, tuple[int, str]]:
-        """What NVIDIA's driver says of each GPU, by its place on the bus: its number and its UUID."""
+        """Each GPU's number and UUID by its place on the bus, as NVIDIA's driver reports them."""
         found = {}
         for place in self._listed("/proc/driver/nvidia/gpus"):
             about = self._read(f"/proc/driver/nvidia/gpus/{place}/information")
@@ -311,15 +311,15 @@ class _Look:
             return ""
 
 
-def _numbers(said: str) -> list[int] | None:
+def _numbers(value: str) -> list[int] | None:
     """The numbers of ``0,2-3``; none of ``-1``, and None where it is something else, or nothing.
 
     Such as ``NoDevFiles``, by which older releases of SLURM say that there are none.
     """
-    if said.strip() in ("-1", "NoDevFiles"):
+    if value.strip() in ("-1", "NoDevFiles"):
         return []
     found: list[int] = []
-    for word in filter(None, said.replace(" ", "").split(",")):
+    for word in filter(None, value.replace(" ", "").split(",")):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", word)
         if match is None:
             return None

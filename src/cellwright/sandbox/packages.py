@@ -163,7 +163,7 @@ async def install(
     )
     try:
         with anyio.fail_after(job.limits.timeout_s):
-            news, there = await job.resolved(judged.wanted)
+            news, there = await job.resolved(judged.approved)
             layer, reused = await job.layer_of(news)
     except TimeoutError:
         raise LimitReached(

@@ -1,7 +1,7 @@
 """Calls that a script makes of tools outside its sandbox, by a module that lies beside it: ``cellwright_api``.
 
 A call is a file in the script's directory, and so is its answer: the sandbox lets code connect to nothing, and needs
-no opening for this. Which tools there are, and what a call may do, is for whoever offers them to say.
+no opening for this. The caller decides which tools it offers, and what a call may do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cellwright.sandbox.files import Workdir
 __all__ = ["MODULE", "CallRefused", "OfferedTools", "offered"]
 
 MODULE = "cellwright_api"
-"""What a script imports; where it does not say this word nothing is put beside it."""
+"""The module that a script imports; it is put beside scripts only whose code has this word."""
 
 _MOST_CALLS = 1_000
 _MOST_BYTES = 6_000_000
@@ -88,11 +88,11 @@ async def _answer_all(tools: OfferedTools, written: Path) -> None:
     for number in count(1):
         pause = _SHORTEST_S
         # Looked for again and again: what changes in there reaches nobody out here by itself.
-        while (asked := await anyio.to_thread.run_sync(partial(_taken, written, number))) is None:
+        while (request := await anyio.to_thread.run_sync(partial(_taken, written, number))) is None:
             await anyio.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_S)
         too_many = {"error": f"A script makes at most {_MOST_CALLS:,} calls"}
-        answer = await _answer(tools, asked) if number <= _MOST_CALLS else too_many
+        answer = await _answer(tools, request) if number <= _MOST_CALLS else too_many
         await anyio.to_thread.run_sync(partial(_reply, written, number, json.dumps(answer).encode()))
 
 
@@ -102,9 +102,9 @@ def _taken(written: Path, number: int) -> bytes | None:
         with Workdir.open(written) as inside:
             if not inside.exists(name):
                 return None
-            asked = inside.read(name, _MOST_BYTES)
+            request = inside.read(name, _MOST_BYTES)
             inside.remove(name)
-            return asked
+            return request
     except SandboxError:  # too large, or no plain file: what cannot be read is no call
         return b""
 
@@ -114,10 +114,10 @@ def _reply(written: Path, number: int, answer: bytes) -> None:
         inside.write(_CALL.format(number, "reply"), answer)
 
 
-async def _answer(tools: OfferedTools, asked: bytes) -> dict[str, Any]:
+async def _answer(tools: OfferedTools, request: bytes) -> dict[str, Any]:
     """The answer to a call; what it holds is the script's, and may be anything."""
     try:
-        call = json.loads(asked)
+        call = json.loads(request)
         tool, arguments = call["tool"], call["arguments"]
         if not isinstance(tool, str) or not isinstance(arguments, dict):
             return {"error": "A call has a tool and arguments"}

@@ -10,8 +10,7 @@ from starlette.responses import Response
 from cellwright.engine import Session
 from cellwright.errors import KernelError, NotebookError, UnknownCell
 from cellwright.notebook.languages import canonical_language
-from cellwright.notebook.python_names import names_of
-from cellwright.notebook.undefined_names import undefined_names
+from cellwright.notebook.python_names import names_of, undefined_names
 from cellwright.web.requests import PageRequest, action, answer
 
 __all__ = ["ROUTES"]

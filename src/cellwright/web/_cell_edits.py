@@ -29,7 +29,7 @@ from cellwright.notebook.cell_edits import (
     split_cell,
 )
 from cellwright.notebook.languages import canonical_language, cell_metadata
-from cellwright.tools.formatting import FORMATTED_LANGUAGES, format_sources
+from cellwright.tools.code_format import FORMATTED_LANGUAGES, format_sources
 from cellwright.web._notebook import shown_cells
 from cellwright.web.requests import PageRequest, action, answer
 

@@ -30,7 +30,7 @@ from cellwright.notebook.document import Comment, comments_of
 from cellwright.people import may
 from cellwright.plans.hints import Hint, hints_of
 from cellwright.plans.reports import plan_in
-from cellwright.tools.formatting import FORMATTED_LANGUAGES
+from cellwright.tools.code_format import FORMATTED_LANGUAGES
 from cellwright.web import _outputs, _presence
 from cellwright.web._live import Change, LiveResponse, Parts
 from cellwright.web._outputs import Outputs

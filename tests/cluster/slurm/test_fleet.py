@@ -160,7 +160,7 @@ async def test_on_a_login_node_nothing_runs_until_a_session_asks_for_this_machin
 ) -> None:
     put_sbatch(tmp_path, "exit 1", monkeypatch)
     async with open_here(run_mode="auto") as engine:
-        assert str(engine.hosts.wanted(None)) == "slurm"
+        assert str(engine.hosts.host_name(None)) == "slurm"
         assert host_process(tmp_path / "state") is None
         session = await engine.create("Here", host="local", directory=tmp_path)
         assert host_process(tmp_path / "state") is not None
@@ -201,4 +201,4 @@ async def test_who_has_an_allocation_has_slurm_whatever_its_client_says(
     key, directory = shelf.reserve("a")
     shelf.write(allocation(Pending("Priority"), directory, key=key, job_id=7))
     async with open_here(run_mode="auto") as engine:
-        assert str(engine.hosts.wanted(None)) == "slurm"
+        assert str(engine.hosts.host_name(None)) == "slurm"

@@ -11,7 +11,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from cellwright import Engine
 from cellwright.agent._notebook_names import Notebook, by_id
-from cellwright.agent._server_tools import ServerTools
+from cellwright.agent._resources import ServerTools
 from cellwright.agent.budgets import Budget, Spending, parse_budget
 from cellwright.agent.data_agent import TRACES, DataAgent
 from cellwright.agent.models._action_parser import Call as Action

@@ -17,7 +17,7 @@ from cellwright import Engine
 from cellwright.audit import read_lines
 from cellwright.errors import QuestionOver
 from cellwright.mcp import McpServer
-from cellwright.plans.findings import install_for
+from cellwright.plans.failures import install_for
 from cellwright.settings.model import ApprovalRules
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, ask, connected, new_session, read, refused, running, text_of

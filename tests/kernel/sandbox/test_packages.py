@@ -197,7 +197,7 @@ async def test_versions_and_extras_of_the_list_bind_requests(wheels: Path, store
     assert "pandas==2.1" in versions(bound)
     with pytest.raises(PackageFailed):
         await get(wheels, store, "pandas==3.0", approved=["pandas<3"])
-    assert ApprovedList(["pandas[excel]"]).judge(["pandas[Excel]"]).wanted
+    assert ApprovedList(["pandas[excel]"]).judge(["pandas[Excel]"]).approved
     with pytest.raises(PackageRefused, match="approved packages"):
         ApprovedList(["https://evil.example/list"])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cellwright.engine.introspection import Diagnosis, Head, Raised, Span, Subject
 from cellwright.plans import Failure, Proposal
-from cellwright.plans._failures import Elsewhere, Surroundings
+from cellwright.plans.failures import Elsewhere, Surroundings
 
 MODULES = (
     "collections",

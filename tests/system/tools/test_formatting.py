@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 
 from cellwright.errors import MissingExtra, NotebookError
-from cellwright.tools.formatting import format_sources
+from cellwright.tools.code_format import format_sources
 
 pytestmark = pytest.mark.anyio
 

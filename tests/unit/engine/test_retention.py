@@ -10,7 +10,7 @@ import pytest
 
 from cellwright import Settings
 from cellwright.engine import _recovery
-from cellwright.engine._housekeeping import Retention
+from cellwright.engine._background import Retention
 from cellwright.engine.journal import Event, Journal, Statement, insert_event
 from cellwright.engine.lineage import new_lineage
 from cellwright.engine.records import ExecutionRecord, SessionRecord, put_execution, put_session

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright_kernel import _profiler as profiling
-from cellwright_kernel._fingerprints import fingerprint
+from cellwright_kernel._inspection import fingerprint
 from cellwright_kernel._profiler import Profiler
 
 CELL = """def double(x):

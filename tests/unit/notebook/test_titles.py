@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cellwright.notebook import CellAdded, Document
-from cellwright.notebook.titles import retitled, title_of
+from cellwright.notebook.document import retitled, title_of
 
 
 def notebook(*texts: str) -> Document:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.notebook.python_names import cell_names
-from cellwright.notebook.undefined_names import undefined_names
+from cellwright.notebook.python_names import cell_names, undefined_names
 
 
 @pytest.mark.parametrize(

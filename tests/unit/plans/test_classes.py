@@ -13,8 +13,8 @@ import pytest
 from cellwright.engine import Diagnosis
 from cellwright.engine.introspection import Raised
 from cellwright.kernels.processes import explain_exit
-from cellwright.plans._failures import Failure, Surroundings
 from cellwright.plans.error_classes import ERROR_CLASSES, ErrorClass, classify
+from cellwright.plans.failures import Failure, Surroundings
 from cellwright.sandbox import exit_reasons
 from cellwright.sandbox.policy import Policy
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cellwright.plans import Proposal
-from cellwright.plans._failures import Elsewhere
+from cellwright.plans.failures import Elsewhere
 from cellwright.plans.fixers import propose
 from tests.support.plans.handmade import failed, mended, suggested, undefined
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from cellwright.sandbox.buffer_memory import held_by, pipe_bytes, socket_bytes, unix_bytes_among
+from cellwright.hosts._watchdog import held_by, pipe_bytes, socket_bytes, unix_bytes_among
 
 PAIRS, CHUNK = 4, 1 << 16
 # Each takes about twice as much of the machine's memory as of this.

@@ -45,7 +45,7 @@ async def host_list(call: Call, args: ListHosts) -> Reply:
         host = meant_host(hosts, host)
         await _wait(call, host, args.wait_s)
     found = await find_hosts(hosts, host)
-    default = str(call.engine.hosts.wanted(None))
+    default = str(call.engine.hosts.host_name(None))
     return data_reply({"default": default, "hosts": [about_host(one) for one in found]}, call)
 
 

@@ -166,7 +166,7 @@ async def notebook_open(call: Call, args: OpenNotebook) -> Reply:
     """Open an existing .ipynb file. Nothing is run."""
     limits = args.limits.narrowing() if args.limits is not None else None
     mode = args.mode or AGENTS_MODE
-    host = call.engine.hosts.wanted(args.host)
+    host = call.engine.hosts.host_name(args.host)
     if host.kind == "jupyter" and not args.path.startswith(("/", "~")):
         session = await call.engine.open_there(args.path, host=str(host), mode=mode, limits=limits)
     else:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import NoneType
 from typing import TypeAlias
 
-from cellwright.plans._failures import Failure, Proposal
+from cellwright.plans.failures import Failure, Proposal
 from cellwright.plugins.registry import registry
 
 __all__ = [

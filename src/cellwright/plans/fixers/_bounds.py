@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 
 from cellwright.engine.introspection import Subject
-from cellwright.plans._failures import Failure, Proposal
+from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers._cells import Case, Edit, called, case_of
 
 __all__ = ["fix_index"]

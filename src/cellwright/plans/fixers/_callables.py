@@ -6,7 +6,7 @@ import ast
 import builtins
 import re
 
-from cellwright.plans._failures import Failure, Proposal
+from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers._cells import Case, Edit, case_of, keyword_of
 
 __all__ = [

@@ -17,7 +17,7 @@ from typing import Any
 
 from cellwright.engine import Diagnosis
 from cellwright.engine.introspection import Raised, Span
-from cellwright.plans._failures import Failure, Proposal
+from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers._regions import blanked, line_starts, regions
 
 __all__ = [
@@ -27,8 +27,10 @@ __all__ = [
     "Edit",
     "called",
     "calls_in",
+    "case_at_top",
     "case_of",
     "error_of",
+    "is_gone_since",
     "keyword_of",
     "literal_like",
     "parse",
@@ -505,3 +507,23 @@ def _is_plain(call: ast.Call) -> bool:
     if write_target(call) is not None or name in _CHANGES or name in _ACTING:
         return False
     return isinstance(call.func, ast.Attribute) or name in _PLAIN or name[:1].isupper()
+
+
+def case_at_top(failure: Failure, *types: str) -> Case | None:
+    """The failure by the error that reached the top: a library's words about a value are there, not in its cause."""
+    if failure.state != "error" or failure.language != "python" or len(failure.source) > MAX_TEXT:
+        return None
+    known = failure.diagnosis
+    error = known.raised if known is not None else Raised(failure.error_type, failure.message)
+    cell = parse(failure.source) if error.type in types else None
+    return None if cell is None else Case(failure, error, cell)
+
+
+def is_gone_since(case: Case, library: str, since: str) -> bool:
+    """Whether the installed release is one from which the old name is gone; an unknown one may be."""
+    installed = case.diagnosis.versions.get(library)
+    return installed is None or _release(installed) >= _release(since)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])

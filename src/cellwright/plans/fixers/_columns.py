@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Sequence
 
-from cellwright.plans._failures import Failure, Proposal
+from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers._cells import Case, Cell, Edit, called, case_of, literal_like
 from cellwright.plans.fixers._similarity import Near, nearest
 

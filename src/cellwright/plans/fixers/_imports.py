@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from cellwright.plans._failures import Failure, Proposal
+from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers._cells import Case, Edit, case_of
 from cellwright.plans.fixers._known_names import (
     ALIASES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from cellwright.plans._failures import Failure, Proposal
+from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers._cells import case_of
 
 __all__ = ["suggest_check", "suggest_less", "suggest_zero"]

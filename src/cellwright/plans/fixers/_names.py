@@ -9,7 +9,7 @@ import ast
 import builtins
 import re
 
-from cellwright.plans._failures import Failure, Proposal
+from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers._cells import Case, case_of
 from cellwright.plans.fixers._known_names import (
     ALIASES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cellwright.plans._failures import Failure, Proposal
+from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers._attributes import (
     fix_appended_frame,
     fix_fill_method,
@@ -23,13 +23,12 @@ from cellwright.plans.fixers._columns import fix_column, fix_key, fix_query
 from cellwright.plans.fixers._drift import (
     fix_colormap,
     fix_frequency,
-    fix_keyword,
     fix_library_import,
     fix_library_name,
     fix_parameter_value,
-    fix_positions,
     fix_style,
 )
+from cellwright.plans.fixers._drift_arguments import fix_keyword, fix_positions
 from cellwright.plans.fixers._imports import fix_missing_package, fix_misspelt_import, fix_moved_import
 from cellwright.plans.fixers._limits import suggest_check, suggest_less, suggest_zero
 from cellwright.plans.fixers._names import (

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from cellwright.plans._failures import Failure, Proposal
+from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers._cells import MAX_TEXT, error_of, syntax_error
 from cellwright.plans.fixers._punctuation import (
     Line,

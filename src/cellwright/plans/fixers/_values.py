@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 import re
+import time
 from collections.abc import Iterator
-from datetime import datetime
 
-from cellwright.plans._failures import Failure, Proposal
+from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers._cells import Case, Edit, called, calls_in, case_of, literal_like
 
 __all__ = ["fix_date_format", "fix_number", "fix_truth", "fix_unpacking"]
@@ -174,13 +174,13 @@ def fix_date_format(failure: Failure) -> Proposal | None:
 
 def _all_formats() -> Iterator[str]:
     for date in _FORMATS:
-        for time in _TIMES if "%d" in date else ("",):
-            yield date + time
+        for clock in _TIMES if "%d" in date else ("",):
+            yield date + clock
 
 
 def _fits(text: str, format_: str) -> bool:
     try:
-        datetime.strptime(text.strip(), format_)  # noqa: DTZ007  # only whether it can be read
+        time.strptime(text.strip(), format_)
     except ValueError:
         return False
     return True

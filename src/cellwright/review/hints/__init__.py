@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 
+from cellwright.review._findings import Kind, Spot
 from cellwright.review._pages import Case
-from cellwright.review._spots import Kind, Spot
 from cellwright.review.hints._frames import (
     find_copies,
     find_groupings,
@@ -38,7 +38,7 @@ HINTS: tuple[Kind, ...] = (
     Kind("needless_copy", find_copies, "The next call gives something new without it."),
     Kind("objects", find_objects, "Python objects take more memory, and every later step is slower on them."),
 )
-"""All there are."""
+"""All hints, in the order in which a review lists them."""
 
 
 def find_spots(case: Case) -> list[tuple[Kind, Spot]]:

@@ -1,4 +1,6 @@
-"""All columns of a file read where the notebook uses a few: ``usecols`` leaves the others where they are."""
+"""Calls on frames and arrays that do more than the result needs: unused columns, copies, objects, repeated groupings, sorting
+for the first few, Python's ``sum``.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from cellwright.review._findings import Edit, Rewrite, Spot, Text, edited, rewrites_of, spot_at
 from cellwright.review._pages import Case, NodeLocation, node_locations
-from cellwright.review._spots import Edit, Rewrite, Spot, Text, edited, rewrites_of, spot_at
 
 __all__ = [
     "find_copies",

@@ -1,4 +1,4 @@
-"""Loops over a frame's rows, and ``apply`` along them: each row becomes an object of its own, which costs the most."""
+"""Repeated work: loops over a frame's rows and ``apply`` along them, tables that grow row by row, files that are read again."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from cellwright.review._findings import Rewrite, Spot, Text, rewrites_of, spot_at
 from cellwright.review._pages import Case, NodeLocation, Page, names_stored, node_locations
 from cellwright.review._row_expressions import (
     NotVector,
@@ -17,7 +18,6 @@ from cellwright.review._row_expressions import (
     rows_of_apply,
     rows_of_loop,
 )
-from cellwright.review._spots import Rewrite, Spot, Text, rewrites_of, spot_at
 
 __all__ = ["find_growth", "find_rereads", "find_row_applies", "find_row_loops"]
 _WAYS = {

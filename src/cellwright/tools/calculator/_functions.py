@@ -1,24 +1,141 @@
-"""Every function that an expression can call, by name. A table: what they do stands in the modules beside."""
+"""Every function that an expression can call, by name. A table, after the statistics; what the others do is in the modules beside."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
+from functools import cmp_to_key
 from math import gcd, lcm
 from typing import TypeAlias
 
 from cellwright.errors import CalculationError
-from cellwright.tools.calculator import _elementary, _integers, _matrices, _moments, _samples
-from cellwright.tools.calculator._angles import cosine_of, sine_of, tangent_of
-from cellwright.tools.calculator._arithmetic import ONE, ZERO, minus
+from cellwright.tools.calculator import _elementary, _integers, _matrices, _moments
+from cellwright.tools.calculator._arithmetic import ONE, ZERO, Arithmetic, minus
+from cellwright.tools.calculator._elementary import root
 from cellwright.tools.calculator._operations import Operations, number, real
 from cellwright.tools.calculator._value_text import short
 from cellwright.tools.calculator._values import MAX_DIGITS, Complex, Number, Quantity, Real, Value
 
-__all__ = ["FUNCTIONS", "Function", "absolute"]
+__all__ = ["FUNCTIONS", "absolute"]
+
+# Statistics of lists: of numbers, and of quantities where that means something.
+
+_HALF = Fraction(1, 2)
+
+
+def total(o: Operations, items: tuple[Value, ...]) -> Value:
+    if not items:
+        return Fraction(0)
+    result = items[0]
+    for item in items[1:]:
+        result = o.add(result, item)
+    return result
+
+
+def product(o: Operations, items: tuple[Value, ...]) -> Value:
+    result: Value = ONE
+    for item in items:
+        result = o.multiply(result, item)
+    return result
+
+
+def mean(o: Operations, items: tuple[Value, ...]) -> Value:
+    return o.divide(total(o, _some(items)), Fraction(len(items)))
+
+
+def ordered(o: Operations, items: tuple[Value, ...]) -> tuple[Value, ...]:
+    return tuple(sorted(items, key=cmp_to_key(o.compare)))
+
+
+def median(o: Operations, items: tuple[Value, ...]) -> Value:
+    return quantile(o, items, _HALF)
+
+
+def quantile(o: Operations, items: tuple[Value, ...], share: Real) -> Value:
+    """The value below which that share lies, between neighbours where it falls between them (R's type 7)."""
+    if not 0 <= share <= 1:
+        raise CalculationError(
+            "A quantile is from 0 to 1, a percentile from 0 to 100", hint="Give such a share"
+        )
+    inorder = ordered(o, _some(items))
+    place = o.numbers.exact(share) * (len(items) - 1)
+    below = place.numerator // place.denominator
+    rest = place - below
+    if not rest:
+        return inorder[below]
+    return o.add(inorder[below], o.multiply(o.subtract(inorder[below + 1], inorder[below]), rest))
+
+
+def modes(items: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The values that are there most often."""
+    counts = Counter(_some(items))
+    most = max(counts.values())
+    return tuple(item for item, count in counts.items() if count == most)
+
+
+def variance(o: Operations, items: tuple[Value, ...], *, sample: bool) -> Value:
+    return covariance(o, items, items, sample=sample)
+
+
+def deviation(o: Operations, items: tuple[Value, ...], *, sample: bool) -> Value:
+    return rooted(o, variance(o, items, sample=sample))
+
+
+def covariance(o: Operations, xs: tuple[Value, ...], ys: tuple[Value, ...], *, sample: bool) -> Value:
+    if len(xs) != len(ys):
+        raise CalculationError(
+            f"There are {len(xs):,} values and {len(ys):,} to go with them", hint="Give lists of one length"
+        )
+    if len(xs) < (2 if sample else 1):
+        raise CalculationError("There are too few values", hint="A sample has at least two; pstdev takes one")
+    return o.divide(_central_moment(o, xs, ys), Fraction(len(xs) - (1 if sample else 0)))
+
+
+def correlation(o: Operations, xs: tuple[Value, ...], ys: tuple[Value, ...]) -> Value:
+    """Pearson's."""
+    both = covariance(o, xs, ys, sample=True)
+    return o.divide(both, rooted(o, o.multiply(variance(o, xs, sample=True), variance(o, ys, sample=True))))
+
+
+def regression(o: Operations, xs: tuple[Value, ...], ys: tuple[Value, ...]) -> tuple[Value, Value]:
+    """The slope and the intercept of the line that leaves the least squares."""
+    slope = o.divide(covariance(o, xs, ys, sample=True), variance(o, xs, sample=True))
+    return slope, o.subtract(mean(o, ys), o.multiply(slope, mean(o, xs)))
+
+
+def geometric_mean(o: Operations, items: tuple[Value, ...]) -> Value:
+    return o.power(product(o, _some(items)), Fraction(1, len(items)))
+
+
+def harmonic_mean(o: Operations, items: tuple[Value, ...]) -> Value:
+    return o.divide(Fraction(len(_some(items))), total(o, tuple(o.divide(ONE, item) for item in items)))
+
+
+def rooted(o: Operations, value: Value) -> Value:
+    if isinstance(value, Quantity):
+        return o.power(value, _HALF)
+    if isinstance(value, Complex):
+        return root(o.numbers, value)
+    return o.power(value, _HALF)
+
+
+def _central_moment(o: Operations, xs: tuple[Value, ...], ys: tuple[Value, ...]) -> Value:
+    centre, other = mean(o, xs), mean(o, ys)
+    return total(
+        o,
+        tuple(o.multiply(o.subtract(x, centre), o.subtract(y, other)) for x, y in zip(xs, ys, strict=True)),
+    )
+
+
+def _some(items: tuple[Value, ...]) -> tuple[Value, ...]:
+    if not items:
+        raise CalculationError("There is nothing in the list", hint="Give at least one value")
+    return items
+
 
 Body: TypeAlias = Callable[[Operations, list[Value]], Value]
 
@@ -199,9 +316,7 @@ def _paid(o: Operations, items: tuple[Value, ...]) -> list[int]:
 
 
 def _share(o: Operations, values: list[Value], scale: int) -> Value:
-    return _samples.quantile(
-        o, _items(values[0]), o.numbers.over(real(values[1], "use as a share"), Fraction(scale))
-    )
+    return quantile(o, _items(values[0]), o.numbers.over(real(values[1], "use as a share"), Fraction(scale)))
 
 
 # Dates ---------------------------------------------------------------------------------------------------------------
@@ -277,11 +392,11 @@ def _matpow(o: Operations, values: list[Value]) -> Value:
 def _dot(o: Operations, left: tuple[Value, ...], right: tuple[Value, ...]) -> Value:
     if len(left) != len(right):
         raise CalculationError("The vectors are not equally long", hint="Give lists of one length")
-    return _samples.total(o, tuple(map(o.multiply, left, right)))
+    return total(o, tuple(map(o.multiply, left, right)))
 
 
 def _norm(o: Operations, items: tuple[Value, ...]) -> Value:
-    return _samples.rooted(o, _dot(o, items, items))
+    return rooted(o, _dot(o, items, items))
 
 
 def _roots(o: Operations, items: tuple[Value, ...]) -> Value:
@@ -345,28 +460,28 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "min": _extreme(-1),
     "max": _extreme(1),
-    "sum": _of_list(_samples.total),
-    "product": _of_list(_samples.product),
+    "sum": _of_list(total),
+    "product": _of_list(product),
     "count": _of_list(lambda _, items: Fraction(len(items))),
-    "sort": _of_list(_samples.ordered),
-    "mean": _of_list(_samples.mean),
-    "median": _of_list(_samples.median),
-    "mode": _of_list(lambda _, items: modes[0] if len(modes := _samples.modes(items)) == 1 else modes),
-    "stdev": _of_list(lambda o, items: _samples.deviation(o, items, sample=True)),
-    "pstdev": _of_list(lambda o, items: _samples.deviation(o, items, sample=False)),
-    "variance": _of_list(lambda o, items: _samples.variance(o, items, sample=True)),
-    "pvariance": _of_list(lambda o, items: _samples.variance(o, items, sample=False)),
-    "geomean": _of_list(_samples.geometric_mean),
-    "harmean": _of_list(_samples.harmonic_mean),
+    "sort": _of_list(ordered),
+    "mean": _of_list(mean),
+    "median": _of_list(median),
+    "mode": _of_list(lambda _, items: found[0] if len(found := modes(items)) == 1 else found),
+    "stdev": _of_list(lambda o, items: deviation(o, items, sample=True)),
+    "pstdev": _of_list(lambda o, items: deviation(o, items, sample=False)),
+    "variance": _of_list(lambda o, items: variance(o, items, sample=True)),
+    "pvariance": _of_list(lambda o, items: variance(o, items, sample=False)),
+    "geomean": _of_list(geometric_mean),
+    "harmean": _of_list(harmonic_mean),
     "quantile": Function(lambda o, values: _share(o, values, 1), 2, 2),
     "percentile": Function(lambda o, values: _share(o, values, 100), 2, 2),
-    "var": _of_list(lambda o, items: _samples.variance(o, items, sample=True)),
-    "std": _of_list(lambda o, items: _samples.deviation(o, items, sample=True)),
-    "covariance": _of_lists(lambda o, xs, ys: _samples.covariance(o, xs, ys, sample=True)),
-    "cov": _of_lists(lambda o, xs, ys: _samples.covariance(o, xs, ys, sample=True)),
-    "correlation": _of_lists(_samples.correlation),
-    "corr": _of_lists(_samples.correlation),
-    "linreg": _of_lists(_samples.regression),
+    "var": _of_list(lambda o, items: variance(o, items, sample=True)),
+    "std": _of_list(lambda o, items: deviation(o, items, sample=True)),
+    "covariance": _of_lists(lambda o, xs, ys: covariance(o, xs, ys, sample=True)),
+    "cov": _of_lists(lambda o, xs, ys: covariance(o, xs, ys, sample=True)),
+    "correlation": _of_lists(correlation),
+    "corr": _of_lists(correlation),
+    "linreg": _of_lists(regression),
     "dot": _of_lists(_dot),
     "norm": _of_list(_norm),
     "roots": _of_list(_roots),
@@ -388,3 +503,64 @@ FUNCTIONS: dict[str, Function] = {
     "workdays": Function(_workdays, 2, 2),
     "addworkdays": Function(_add_workdays, 2, 2),
 }
+
+
+# Sines of angles: whole degrees exactly where the sine is a fraction, complex arguments, and all others.
+
+_SINES = {0: 0, 30: 1, 90: 2, 150: 1, 180: 0, 210: -1, 270: -2, 330: -1}
+"""Twice the sine, by degrees."""
+
+
+def sine_of(o: Operations, value: Value) -> Value:
+    degrees = _degrees(value)
+    if degrees is not None and (twice := _SINES.get(degrees % 360)) is not None:  # type: ignore[call-overload]  # a fraction hashes as a whole number does
+        return Fraction(twice, 2)
+    return _sine(o.numbers, o.plain(value, "take the sine of"))
+
+
+def cosine_of(o: Operations, value: Value) -> Value:
+    degrees = _degrees(value)
+    if degrees is not None and (twice := _SINES.get((degrees + 90) % 360)) is not None:  # type: ignore[call-overload]
+        return Fraction(twice, 2)
+    return _cosine(o.numbers, o.plain(value, "take the cosine of"))
+
+
+def tangent_of(o: Operations, value: Value) -> Value:
+    degrees = _degrees(value)
+    if degrees is not None and degrees % 90 == 45:  # half of a right angle
+        return Fraction(1 if degrees % 180 == 45 else -1)
+    below = cosine_of(o, value)
+    if below == 0:
+        raise CalculationError("There is no tangent of a right angle", hint="Look at the angle")
+    return o.divide(sine_of(o, value), below)
+
+
+def _degrees(value: Value) -> Fraction | None:
+    if isinstance(value, Quantity) and isinstance(value.magnitude, Fraction) and len(value.unit.parts) == 1:
+        ((measure, exponent),) = value.unit.parts
+        return value.magnitude if measure.canonical == "degree" and exponent == 1 else None
+    return None
+
+
+def _sine(a: Arithmetic, value: Number) -> Number:
+    if not isinstance(value, Complex):
+        return _elementary.sine(a, value)
+    real, imaginary = value.real, value.imaginary
+    return Complex(
+        _real(a.multiply(_elementary.sine(a, real), _elementary.hyperbolic(a, imaginary, 1))),
+        _real(a.multiply(_elementary.cosine(a, real), _elementary.hyperbolic(a, imaginary, -1))),
+    )
+
+
+def _cosine(a: Arithmetic, value: Number) -> Number:
+    if not isinstance(value, Complex):
+        return _elementary.cosine(a, value)
+    real, imaginary = value.real, value.imaginary
+    return Complex(
+        _real(a.multiply(_elementary.cosine(a, real), _elementary.hyperbolic(a, imaginary, 1))),
+        _real(a.negate(a.multiply(_elementary.sine(a, real), _elementary.hyperbolic(a, imaginary, -1)))),
+    )
+
+
+def _real(number: Number) -> Real:
+    return number.real if isinstance(number, Complex) else number

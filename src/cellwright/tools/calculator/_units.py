@@ -55,12 +55,11 @@ _ALIASES = {
     "sqft": "square_foot",
     "cc": "cm3",
 }
-_CURRENCIES = frozenset(
-    """
+_CURRENCY_NAMES = """
     USD EUR GBP JPY CNY CHF CAD AUD NZD INR BRL MXN SEK NOK DKK PLN CZK HUF RUB TRY ZAR KRW SGD HKD THB IDR ILS BTC ETH
     dollar dollars euro euros yen yuan rupee rupees cent cents franc francs bitcoin
-    """.split()  # noqa: SIM905  # a list of words reads better
-)
+"""
+_CURRENCIES = frozenset(_CURRENCY_NAMES.split())
 _DIMENSIONS = {
     "meter": "length",
     "gram": "mass",

@@ -1,13 +1,15 @@
-"""Collects the facts about a failed cell, and goes back to before it: for plans, and for cells outside of any.
+"""A failed cell as data: its code, its error, what the kernel knows about it. Collects that, and goes back to before the cell.
 
-Knows the session and its kernel. What a failure means stands in ``error_classes``, what can be done about it in ``fixers``;
-how often anything is tried is decided by whoever asks.
+For plans, and for cells outside of any. What a failure means stands in ``error_classes``, what can be done about it in ``fixers``;
+how often anything is tried is decided by the caller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from cellwright.engine import Diagnosis, Engine, Execution, Session
 from cellwright.engine.lineage import contains
@@ -22,9 +24,13 @@ from cellwright.errors import (
 )
 from cellwright.notebook import Document
 from cellwright.notebook.python_names import cell_names
-from cellwright.plans._failures import Elsewhere, Failure, Surroundings
 
 __all__ = [
+    "Adviser",
+    "Elsewhere",
+    "Failure",
+    "Proposal",
+    "Surroundings",
     "code_number",
     "diagnosed",
     "failure_of",
@@ -36,6 +42,76 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A name that another step of the plan defines, or another cell where there is no plan."""
+
+    number: int
+    description: str
+    status: str
+    what: Literal["step", "cell"] = "step"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What lies around the failed cell."""
+
+    elsewhere: Mapping[str, Elsewhere] = field(default_factory=dict)
+    """Names that skipped or later steps define, by the code they have."""
+    approved: frozenset[str] = frozenset()
+    """Distributions that may be installed, normalised."""
+    has_checkpoint: bool = True
+    """Whether the session can go back to before the cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One attempt that failed."""
+
+    source: str
+    """What ran: the cell's source, also where a check failed after it."""
+    state: str
+    """The execution's: ``error``, ``timeout``, ``died``; ``rejected`` where a check failed."""
+    error_type: str
+    message: str
+    reason: str | None = None
+    """Why it did not end by itself: the limit and its setting, in the engine's words."""
+    diagnosis: Diagnosis | None = None
+    """None where the kernel is gone, or gives no diagnosis."""
+    check: str | None = None
+    """The check that failed, where one did."""
+    language: str = "python"
+    surroundings: Surroundings = field(default_factory=Surroundings)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a fixer proposes. Only a certain one with something to do is applied; else it is the suggestion."""
+
+    fixer: str
+    reason: str
+    """One sentence, in words that also fit a report's suggestion."""
+    source: str | None = None
+    """The cell's new source; None where only a person or a model can write it."""
+    packages: tuple[str, ...] = ()
+    """Approved distributions to install first."""
+    certain: bool = False
+    alternatives: tuple[str, ...] = ()
+    """Other sources that are as likely as ``source``: a plan tries each in a branch, against the step's checks."""
+
+    @property
+    def applies(self) -> bool:
+        return self.certain and (self.source is not None or bool(self.packages))
+
+
+Adviser: TypeAlias = Callable[[Failure], Awaitable[Proposal | None]]
+"""Somebody to ask where no fixer is certain, such as a model: it may take its time, and is held to the same attempts."""
+
+
+# Collects the facts about a failed cell, and goes back to before it: for plans, and for cells outside of
+# any.
+
+
 def failure_of(
     engine: Engine,
     session: Session,
@@ -43,7 +119,7 @@ def failure_of(
     elsewhere: Mapping[str, Elsewhere],
     diagnosis: Diagnosis | None,
 ) -> Failure:
-    """A cell's execution that failed, with what the kernel could still tell of it."""
+    """A cell's failed execution, with the kernel's diagnosis where there is one."""
     record = execution.record
     error = record.error or {}
     return Failure(
@@ -59,7 +135,7 @@ def failure_of(
 
 
 async def diagnosed(session: Session, execution: Execution) -> Diagnosis | None:
-    """What the kernel knows of an execution's error; None where that was not its last one, or it cannot be asked."""
+    """The kernel's diagnosis of an execution's error; None where that was not its last one, or it cannot answer."""
     if execution.record.state == "error" and is_last(session, execution):
         with suppress(CellwrightError):  # it is gone or busy; what it said is known all the same
             return await session.diagnose()

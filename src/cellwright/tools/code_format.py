@@ -1,4 +1,4 @@
-"""Brings source into its language's usual form, in a process that can read nothing and reach nobody.
+"""Brings source into its language's usual form, in a process without files and network.
 
 Python goes to ruff, TypeScript and JavaScript to Deno, SQL to nobody: no library that we have writes SQL back with its
 comments. Python is handed over as a notebook's cells, so that IPython's magics are known and stay.
@@ -56,8 +56,8 @@ async def _by_ruff(sources: list[str]) -> list[str]:
         for source in sources
     ]
     notebook = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}
-    said = await _ask("ruff", given=json.dumps(notebook))
-    return ["".join(cell["source"]) for cell in json.loads(said)["cells"]]
+    output = await _ask("ruff", given=json.dumps(notebook))
+    return ["".join(cell["source"]) for cell in json.loads(output)["cells"]]
 
 
 async def _by_deno(deno: str, language: str, source: str) -> str:
@@ -66,7 +66,7 @@ async def _by_deno(deno: str, language: str, source: str) -> str:
 
 async def _ask(program: str, *arguments: str, given: str) -> str:
     order = given.encode(errors="replace")
-    said, code = await ask_apart(
+    output, code = await ask_apart(
         _MODULE, program, *arguments, given=order, limit_s=_LIMIT_S, most_answered=_MOST_ANSWERED
     )
     if code != 0:
@@ -74,4 +74,4 @@ async def _ask(program: str, *arguments: str, given: str) -> str:
             f"{program} cannot format this: it cannot be read as it stands",
             hint="Run the cell to see what is wrong",
         )
-    return said.decode()
+    return output.decode()

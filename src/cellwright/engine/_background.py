@@ -1,5 +1,4 @@
-"""What an engine does beside its callers: saving notebooks, suspending idle sessions, returning memory, letting
-old history go.
+"""An engine's background work: saving notebooks, suspending idle sessions, returning memory, deleting old history.
 
 Decides when; what a save or a suspension does is the session's.
 """
