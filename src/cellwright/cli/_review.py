@@ -13,6 +13,7 @@ import anyio
 
 from cellwright.cli._arguments import Argument, Exit, Option
 from cellwright.cli._flags import UnsafeOption
+from cellwright.cli._session_names import existing_file
 from cellwright.cli._terminal import ExitCode, ProgressLine, echo, show_error
 from cellwright.errors import CellwrightError, NotebookError
 
@@ -80,7 +81,7 @@ async def _review(request: _Request) -> tuple[Review, list[str]]:
     from cellwright.daemon.advisers import open_adviser  # as above
     from cellwright.review import apply_rewrites, review
 
-    source = request.notebook.resolve()
+    source = existing_file(request.notebook)
     flags: dict[str, Any] = {"unsafe_no_sandbox": True} if request.unsafe else {}
     from cellwright.settings import load_settings  # most commands do without pydantic
 

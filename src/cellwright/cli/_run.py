@@ -20,6 +20,7 @@ from cellwright.cli._allocations import host_named
 from cellwright.cli._arguments import Argument, BadArgument, Exit, Option
 from cellwright.cli._flags import HostOption, LimitOption, OnError, OnErrorOption, UnsafeOption, limit_values
 from cellwright.cli._questions import ask, can_ask, choose
+from cellwright.cli._session_names import existing_file
 from cellwright.cli._terminal import ExitCode, bar, echo, show_error
 from cellwright.errors import CellwrightError, NotebookError, QuestionOver
 from cellwright.notebook import inject_parameters, parse_parameter
@@ -112,7 +113,7 @@ class Report:
 async def _run(request: Request) -> Report:
     from cellwright.assembly import open_engine  # as above
 
-    source = request.notebook.resolve()
+    source = existing_file(request.notebook)
     target = source if request.output is None else _copied(source, request.output.resolve())
     # One run needs one kernel: a second one standing by would only slow the first one's start.
     flags: dict[str, Any] = {"unsafe_no_sandbox": True} if request.unsafe else {}

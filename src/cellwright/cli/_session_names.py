@@ -9,13 +9,28 @@ import anyio
 
 from cellwright.cli._arguments import Argument
 from cellwright.cli._mcp_client import Caller, ToolRefused
+from cellwright.errors import NotebookError
 
-__all__ = ["NotebookArgument", "session_id_of", "session_of", "session_opened"]
+__all__ = ["NotebookArgument", "existing_file", "session_id_of", "session_of", "session_opened"]
 
 NotebookArgument = Annotated[
     str,
     Argument(metavar="NOTEBOOK_OR_SESSION", help="A session's id, its notebook's name, or its .ipynb file."),
 ]
+
+
+def existing_file(notebook: Path) -> Path:
+    """Where a notebook's file lies, for commands that take no session.
+
+    Raises:
+        NotebookError: there is none.
+    """
+    if not notebook.exists():
+        raise NotebookError(
+            f"There is no notebook {notebook}",
+            hint="Give the path of its file; for a session's, `cellwright list` has it",
+        )
+    return notebook.resolve()
 
 
 async def session_of(caller: Caller, named: str) -> str:

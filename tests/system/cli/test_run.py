@@ -92,7 +92,11 @@ def test_a_cell_over_its_time_is_told_with_the_setting(tmp_path: Path) -> None:
     ("arguments", "code", "said"),
     first_of(
         [
-            (["missing.ipynb"], 3, "error: There is no notebook"),
+            (
+                ["sales"],
+                3,
+                "error: There is no notebook sales\nhint: Give the path of its file; for a session's, `",
+            ),
             (["text.ipynb"], 3, "error: "),
             (["good.ipynb", "--param", "no value"], 3, "hint: Write it as name=value"),
             (["good.ipynb", "--timeout", "-1"], 2, "timeout"),
