@@ -23,6 +23,9 @@ _NAMES = {
     "file": "another program",
     "person": "somebody in JupyterLab",
     "mcp:unnamed": "an agent",
+    "mcp:claude-code": "Claude Code",
+    "mcp:codex-mcp-client": "Codex",
+    "mcp:gemini-cli-mcp-client": "Gemini CLI",
 }
 
 

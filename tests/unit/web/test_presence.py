@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cellwright.presence import Presence, Visitor
+from cellwright.presence import Presence, Visitor, name_of
 
 
 def test_a_client_without_a_connection_stays_for_a_while_and_one_with_it_until_it_leaves() -> None:
@@ -30,3 +30,8 @@ def test_a_person_with_two_windows_is_here_once_until_both_are_closed() -> None:
             assert (ada.name, ada.cell_id, ada.is_person) == ("ada", "c1", True)
         assert len(presence.at("s")) == 1
     assert presence.at("s") == []
+
+
+def test_programs_are_called_what_people_call_them_and_others_what_they_call_themselves() -> None:
+    known = ["mcp:claude-code", "mcp:codex-mcp-client", "mcp:somebodys-own", "page:ada", "lab"]
+    assert [name_of(one) for one in known] == ["Claude Code", "Codex", "somebodys-own", "ada", "JupyterLab"]
