@@ -36,7 +36,7 @@ class AgentRequest:
     environment: Mapping[str, str] | None = field(default=None, repr=False)
     """The client's keys and addresses of models; None: the daemon's own."""
     servers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """MCP servers of the client's: a name, and a command or an address."""
+    """MCP servers of the client's: a name, and a command or an address; with neither the connection of that name."""
     verify: bool = True
     client: ServerSession | None = field(default=None, repr=False)
     """The client's connection: its own model may be asked through it."""

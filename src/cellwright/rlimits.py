@@ -23,9 +23,9 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def limit_own_memory() -> None:
+def limit_own_memory(most: int = OWN_MEMORY_BYTES) -> None:
     """Let this process have no more than its work takes. Its children begin with the same limit, and may raise it."""
-    _own.limited = True
+    _own.most, _own.limited = most, True
     _own.set()
 
 
@@ -45,12 +45,13 @@ class _Own:
     """The limit on this process's memory, which all of its tasks share."""
 
     limited = False
+    most = OWN_MEMORY_BYTES
     lifted = 0
     """How many are starting a program now."""
 
     def set(self) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        own = OWN_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(hard, OWN_MEMORY_BYTES)
+        own = self.most if hard == resource.RLIM_INFINITY else min(hard, self.most)
         if self.limited:
             resource.setrlimit(resource.RLIMIT_DATA, (hard if self.lifted else own, hard))
 

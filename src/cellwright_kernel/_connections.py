@@ -38,7 +38,7 @@ def connect(name: str) -> Connection:
 
 
 class Connection:
-    """A database, an object store or an API, by the operator's name for it."""
+    """A database, an object store, an API or an MCP server, by the operator's name for it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -95,10 +95,10 @@ class Connection:
         body = data.encode() if isinstance(data, str) else bytes(data)
         return self._exchange("write", body, {"X-Path": path})
 
-    # APIs --------------------------------------------------------------------------------------------------------
+    # APIs and MCP servers ----------------------------------------------------------------------------------------
 
-    def call(self, operation: str, **arguments: Any) -> Any:
-        """What an operation of an API answers."""
+    def call(self, operation: str, /, **arguments: Any) -> Any:
+        """What an operation of an API, or a tool of an MCP server, answers."""
         return self._ask("call", {"operation": operation, "arguments": arguments})["result"]
 
     # All of them -------------------------------------------------------------------------------------------------

@@ -7,28 +7,25 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
 import anyio.abc
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
-from mcp.types import ImageContent, TextContent, Tool
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.tools import ToolDefinition
 
 from cellwright.agent.branches import MAIN, Branch
 from cellwright.agent.models.requests import ANSWER_TOOL
 from cellwright.agent.models.table import ModelRow
-from cellwright.agent.own_tools import OWN_TOOLS, SERVER_TOOLS, OwnTools
-from cellwright.agent.questions import Question, Server
+from cellwright.agent.own_tools import CONNECTION_TOOLS, OWN_TOOLS, SERVER_TOOLS, OwnTools
+from cellwright.agent.questions import Question
 from cellwright.agent.toolbox import NotebookTools, ToolReply, Tools
 from cellwright.agent.trace.steps import Step, runs_since
+from cellwright.connections.broker import Answer, Broker
+from cellwright.connections.known import Connection
 from cellwright.engine import Engine, Session
 from cellwright.errors import AgentError, CellwrightError
 from cellwright.mcp.context import Knowledge
@@ -102,7 +99,7 @@ class RunResources:
 
         branch.notebook_tools = NotebookTools(
             client,
-            offered=(*SERVER_TOOLS, *registry().names("tools")),
+            offered=(*SERVER_TOOLS, *self._named(), *registry().names("tools")),
             session_of=session_id,
             room=partial(self.room, 1),
             made=partial(self._take_in, branch),
@@ -111,6 +108,10 @@ class RunResources:
         branch.tools = Tools([own, branch.notebook_tools, *self._servers])
         self._branches.append(branch)
         return branch
+
+    def _named(self) -> tuple[str, ...]:
+        """The tools for what the operator named, where that is anything."""
+        return CONNECTION_TOOLS if self.engine.options.connections else ()
 
     async def session_of(self, branch: Branch) -> Session:
         """The branch's session; where it has none, a new notebook with the question's data in its place."""
@@ -213,7 +214,7 @@ async def open_resources(
     try:
         async with anyio.create_task_group() as tasks:
             try:
-                servers = [await _opened(tasks, one) for one in question.servers]
+                servers = [await _opened(tasks, one, server.engine) for one in question.servers]
                 resources = RunResources(server, question, row_of, servers, room, note_made)
                 yield resources
             except Exception as error:  # noqa: BLE001  # raised below: in here it would become a group
@@ -227,10 +228,10 @@ async def open_resources(
         raise failure
 
 
-async def _opened(tasks: anyio.abc.TaskGroup, server: Server) -> ServerTools:
+async def _opened(tasks: anyio.abc.TaskGroup, server: Connection, engine: Engine) -> ServerTools:
     try:
         with anyio.fail_after(_OPEN_S):
-            return await held(tasks, server_tools(server))
+            return await held(tasks, server_tools(server, engine))
     except TimeoutError:
         raise AgentError(
             f"The MCP server {server.name!r} did not answer within {_OPEN_S:g} s",
@@ -255,11 +256,10 @@ def _title(question: str) -> str:
     return " ".join(question.split()[:_TITLE_WORDS])[:80] or "question"
 
 
-# Tools of an MCP server that the user brought: a program that is started, or an address. Named with the
-# server's name in front, so that none hides one of ours.
+# Tools of an MCP server that the user brought, named with the server's name in front, so that none hides one of
+# ours. The server itself is a connection's: a broker speaks to it (``connections``).
 
-_TAKEN = frozenset({*SERVER_TOOLS, *(tool.name for tool in OWN_TOOLS), ANSWER_TOOL})
-_GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
+_TAKEN = frozenset({*SERVER_TOOLS, *CONNECTION_TOOLS, *(tool.name for tool in OWN_TOOLS), ANSWER_TOOL})
 _LONGEST_REPLY = 32_000
 _LONGEST_ABOUT = 2_000
 _LONGEST_NAME = 60
@@ -267,18 +267,26 @@ _MOST_TOOLS = 100
 
 
 class ServerTools:
-    """One connection to a server of the user's. What it says is bounded as our own tools' replies are."""
+    """The tools of one server. What it says is bounded as our own tools' replies are."""
 
-    def __init__(self, name: str, client: Client, tools: Sequence[Tool]) -> None:
-        self._client = client
+    def __init__(
+        self,
+        name: str,
+        ask: Callable[[dict[str, Any]], Awaitable[Answer]],
+        tools: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """``ask`` has a connection's request answered."""
+        self._ask = ask
         self._names: dict[str, str] = {}
         definitions: list[ToolDefinition] = []
         for tool in tools[:_MOST_TOOLS]:
-            called = _free(f"{name}_{tool.name}", {*_TAKEN, *self._names})
-            self._names[called] = tool.name
-            about = cut_middle(tool.description or "", _LONGEST_ABOUT)
+            called = _free(f"{name}_{tool['name']}", {*_TAKEN, *self._names})
+            self._names[called] = tool["name"]
+            about = cut_middle(tool["description"], _LONGEST_ABOUT)
             definitions.append(
-                ToolDefinition(name=called, description=about, parameters_json_schema=dict(tool.input_schema))
+                ToolDefinition(
+                    name=called, description=about, parameters_json_schema=dict(tool["parameters"])
+                )
             )
         self._definitions = tuple(definitions)
 
@@ -287,14 +295,14 @@ class ServerTools:
         return self._definitions
 
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolReply:
+        request = {"do": "show", "operation": self._names[name], "arguments": arguments}
         try:
-            result = await self._client.call_tool(self._names[name], arguments)
-        except (MCPError, ValueError, RuntimeError, *_GONE) as error:  # a server may answer with anything
+            shown = (await self._ask(request)).value()
+        except CellwrightError as error:
             return ToolReply(cut_middle(f"{name} failed: {error}", _LONGEST_REPLY), failed=True)
-        texts = [block.text for block in result.content if isinstance(block, TextContent)]
-        drawn = [block for block in result.content if isinstance(block, ImageContent)][:MAX_PICTURES]
+        drawn = shown["pictures"][:MAX_PICTURES]
         pictures = await anyio.to_thread.run_sync(_scaled, drawn) if drawn else ()
-        return ToolReply(cut_middle("\n".join(texts), _LONGEST_REPLY), pictures, failed=bool(result.is_error))
+        return ToolReply(cut_middle(shown["text"], _LONGEST_REPLY), pictures)
 
 
 def _free(name: str, taken: Collection[str]) -> str:
@@ -307,46 +315,35 @@ def _free(name: str, taken: Collection[str]) -> str:
     return found
 
 
-def _scaled(drawn: Sequence[ImageContent]) -> tuple[bytes, ...]:
+def _scaled(drawn: Sequence[Mapping[str, str]]) -> tuple[bytes, ...]:
     """The pictures as models take them: broken ones are left out."""
-    scaled = (picture_content(block.data, block.mime_type) for block in drawn)
+    scaled = (picture_content(block["data"], block["mime_type"]) for block in drawn)
     return tuple(
         base64.b64decode(one.data) for one in scaled if one is not None and one.mime_type == "image/png"
     )
 
 
 @asynccontextmanager
-async def server_tools(server: Server) -> AsyncIterator[ServerTools]:
-    """A connection for as long as it is needed.
+async def server_tools(server: Connection, engine: Engine) -> AsyncIterator[ServerTools]:
+    """A server's tools for as long as they are needed; one that the settings name is asked as any connection is.
 
     Raises:
-        AgentError: it names neither a program nor an address, or cannot be reached.
+        AgentError: it cannot be reached, or is no MCP server.
     """
-    if server.url is not None:
-        transport: Any = streamable_http_client(server.url)
-    elif server.command:
-        program, *arguments = server.command
-        environment = {**get_default_environment(), **server.environment}
-        started = StdioServerParameters(
-            command=program, args=arguments, env=environment, cwd=server.directory
-        )
-        transport = stdio_client(started)
+    broker: Broker | None = None
+    ask: Callable[[dict[str, Any]], Awaitable[Answer]]
+    if engine.connections.known.get(server.name) is server:
+        ask = partial(engine.connections.ask, server.name)
     else:
-        raise AgentError(f"The MCP server {server.name!r} has no command and no address")
+        broker = Broker(server)
+        ask = broker.ask
     try:
-        async with Client(transport) as client:
-            yield ServerTools(server.name, client, (await client.list_tools()).tools)
-    except Exception as error:  # noqa: BLE001  # boundary: transports raise what they like, in groups, with addresses in it
-        raise AgentError(
-            f"The MCP server {server.name!r} cannot be reached: {_why(error)}",
-            hint="Check its command or address",
-        ) from None
-
-
-def _why(error: BaseException) -> str:
-    """What happened, without what may be secret in it: an address may carry a token."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, OSError):
-        return error.strerror or type(error).__name__
-    return str(error) if isinstance(error, MCPError) else type(error).__name__
+        try:
+            tools = (await ask({"do": "tools"})).value()["tools"]
+        except CellwrightError as error:
+            raise AgentError(error.message, hint=error.hint) from None
+        yield ServerTools(server.name, ask, tools)
+    finally:
+        if broker is not None:
+            with anyio.CancelScope(shield=True):
+                await broker.close()

@@ -30,13 +30,14 @@ from cellwright.agent.models.providers import key_variables
 from cellwright.agent.models.requests import Speaker
 from cellwright.agent.models.table import ModelRow
 from cellwright.agent.patterns import JIT, PATTERNS, Chosen, choose
-from cellwright.agent.questions import Question, Server
+from cellwright.agent.questions import Question
 from cellwright.agent.runner import Run
 from cellwright.agent.trace.redaction import Redactor
 from cellwright.agent.trace.spans import StepSpans
 from cellwright.agent.trace.steps import StepEvents, StepKind, Trace, Watcher
 from cellwright.agent.trace.store import TraceLog
 from cellwright.audit import acting
+from cellwright.connections.known import Connection
 from cellwright.delegation import Outcome
 from cellwright.engine import Engine, Session
 from cellwright.engine.records import new_agent_run_id
@@ -440,7 +441,7 @@ async def ask(  # noqa: PLR0913  # what a question has, by name
     budget: Budget | str | None = None,
     conversation: str | None = None,
     session: str | None = None,
-    servers: Sequence[Server] = (),
+    servers: Sequence[Connection] = (),
     environment: Mapping[str, str] | None = None,
     verify: bool = True,
     watchers: Sequence[Watcher] = (),
@@ -448,7 +449,7 @@ async def ask(  # noqa: PLR0913  # what a question has, by name
     """Ask the data agent, and wait for what comes of it.
 
     ``environment`` has the keys of models, by default this process's own. ``model`` may name several: the first is
-    asked, the others step in.
+    asked, the others step in. ``servers`` are MCP servers, such as ``connections.known.lent`` gives.
 
     Raises:
         NoModel: there is no model to ask.

@@ -19,7 +19,7 @@ from cellwright.agent.models.table import ModelRow
 from cellwright.agent.toolbox import ToolReply
 from cellwright.engine import Engine
 
-__all__ = ["OWN_TOOLS", "SERVER_TOOLS", "OwnTool", "OwnTools", "filled"]
+__all__ = ["CONNECTION_TOOLS", "OWN_TOOLS", "SERVER_TOOLS", "OwnTool", "OwnTools", "filled"]
 
 _place = re.compile(r"\{(output|[0-9]{1,6})\}")
 _LONGEST_INSTRUCTION = 100_000
@@ -185,3 +185,5 @@ SERVER_TOOLS: tuple[str, ...] = (
     "visualize",
 )
 """Those that answering a question takes; branches and verification are left to the patterns."""
+CONNECTION_TOOLS = ("connection_list", "connection_call")
+"""Those as well where the operator named connections."""

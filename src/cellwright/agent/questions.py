@@ -9,20 +9,9 @@ from pathlib import Path
 from mcp.server.session import ServerSession
 
 from cellwright.agent.budgets import Budget
+from cellwright.connections.known import Connection
 
-__all__ = ["Question", "Server"]
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """An MCP server of the user's: a command, or an address."""
-
-    name: str
-    command: tuple[str, ...] = ()
-    url: str | None = None
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    directory: Path | None = None
-    """Where a command is started."""
+__all__ = ["Question"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +34,8 @@ class Question:
     """Where the asker works."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The asker's, as far as it holds keys and addresses of models. Never written anywhere."""
-    servers: tuple[Server, ...] = ()
+    servers: tuple[Connection, ...] = ()
+    """MCP servers whose tools the model is offered: named in settings, or lent for this question."""
     verify: bool = True
     run_id: str | None = None
     """The name of the run, where the asker has to know it before its end; None: one is made."""

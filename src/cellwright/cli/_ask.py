@@ -173,8 +173,8 @@ ServerOption = Annotated[
     list[str] | None,
     Option(
         "--server",
-        metavar="NAME=COMMAND|URL",
-        help="An MCP server whose tools it may use; may be repeated.",
+        metavar="NAME[=COMMAND|URL]",
+        help="An MCP server whose tools it may use, or the connection of that name; may be repeated.",
     ),
 ]
 
@@ -227,8 +227,8 @@ def given_with(data: list[str] | None, servers: list[str] | None) -> ClientConte
     pairs = []
     for pair in servers or ():
         name, equals, target = (part.strip() for part in pair.partition("="))
-        if not equals or not name or not target:
-            raise BadArgument(f"{pair!r} is not NAME=COMMAND or NAME=URL", argument="--server")
+        if not name or (equals and not target):
+            raise BadArgument(f"{pair!r} is not NAME, NAME=COMMAND or NAME=URL", argument="--server")
         pairs.append((name, target))
     return ClientContext(tuple(files), tuple(pairs))
 

@@ -58,7 +58,7 @@ class ClientContext:
     files: tuple[str, ...] = ()
     """Files that may be read, wherever they lie."""
     servers: tuple[tuple[str, str], ...] = ()
-    """MCP servers: a name, and a command or an address."""
+    """MCP servers: a name, and a command or an address; with neither the connection of that name."""
     models: tuple[str, ...] = ()
     """Models that may be asked, wherever they are."""
     applied: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ not followed, and no argument leads above its path.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import httpx2
 
 from cellwright.connections._services import Given, Refused, Reply, described, json_reply
 
-__all__ = ["HttpApi"]
+__all__ = ["HttpApi", "signed"]
 
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
 _READING = frozenset({"get", "head"})
@@ -107,10 +108,10 @@ class HttpApi:
     def _result(
         self, method: str, url: str, query: dict[str, Any], headers: dict[str, str], body: Any
     ) -> Reply:
-        signed, query = self._signed(headers, query)
+        given_headers, query = signed(self._given, headers, query)
         given = {"json": body} if body is not None else {}
         with self._client.stream(
-            method.upper(), url, params=query or None, headers=signed, **given
+            method.upper(), url, params=query or None, headers=given_headers, **given
         ) as response:
             data = self._read(response, self._given.max_bytes)
         text = data.decode(response.encoding or "utf-8", "replace")
@@ -133,30 +134,6 @@ class HttpApi:
                 )
         return bytes(data)
 
-    def _signed(
-        self, headers: dict[str, str], query: dict[str, Any]
-    ) -> tuple[dict[str, str], dict[str, Any]]:
-        """The request's headers and query with the credential; what was given in its place does not count."""
-        password, auth = self._given.password, self._given.auth
-        if not password:
-            return headers, query
-        kind, _, name = (auth or ("basic" if self._given.username else "bearer")).partition(":")
-        if kind == "query":
-            return headers, {**query, name: password}
-        value = password
-        if kind == "basic":
-            made = httpx2.BasicAuth(self._given.username, password)
-            value, name = (
-                next(made.auth_flow(httpx2.Request("GET", self._base))).headers["Authorization"],
-                "Authorization",
-            )
-        elif kind == "bearer":
-            value, name = f"Bearer {password}", "Authorization"
-        return {
-            **{key: one for key, one in headers.items() if key.lower() != name.lower()},
-            name: value,
-        }, query
-
     # The description ---------------------------------------------------------------------------------------------
 
     def _known(self) -> dict[str, _Operation]:
@@ -169,7 +146,7 @@ class HttpApi:
         try:
             if urlsplit(place).scheme in {"http", "https"}:
                 own = urlsplit(place).netloc == urlsplit(self._base).netloc
-                headers, query = self._signed({}, {}) if own else ({}, {})
+                headers, query = signed(self._given, {}, {}) if own else ({}, {})
                 with self._client.stream("GET", place, headers=headers, params=query or None) as response:
                     held = json.loads(self._read(response.raise_for_status(), _MOST_DESCRIPTION))
             else:
@@ -182,6 +159,26 @@ class HttpApi:
         if not isinstance(held, dict) or not isinstance(held.get("paths"), dict):
             raise Refused("The OpenAPI description has no paths", "Set `openapi` to one that has")
         return held
+
+
+def signed(
+    given: Given, headers: Mapping[str, str], query: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """A request's headers and query with the credential; what was given in its place does not count."""
+    if not given.password:
+        return dict(headers), dict(query)
+    kind, _, name = (given.auth or ("basic" if given.username else "bearer")).partition(":")
+    if kind == "query":
+        return dict(headers), {**query, name: given.password}
+    value = given.password
+    if kind == "basic":
+        pair = base64.b64encode(f"{given.username}:{given.password}".encode()).decode()
+        value, name = f"Basic {pair}", "Authorization"
+    elif kind == "bearer":
+        value, name = f"Bearer {given.password}", "Authorization"
+    return {**{key: one for key, one in headers.items() if key.lower() != name.lower()}, name: value}, dict(
+        query
+    )
 
 
 def _operations(description: Mapping[str, Any]) -> Iterator[_Operation]:

@@ -46,6 +46,8 @@ class Given(msgspec.Struct, frozen=True):
     query: dict[str, str]
     auth: str = ""
     openapi: str = ""
+    command: tuple[str, ...] = ()
+    directory: str = ""
     password: str | None = None
 
 

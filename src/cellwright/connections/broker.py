@@ -25,6 +25,8 @@ __all__ = ["Answer", "Broker"]
 _ENVIRONMENT = (
     "PATH",
     "HOME",
+    "LOGNAME",
+    "USER",
     "LANG",
     "LC_ALL",
     "LD_LIBRARY_PATH",

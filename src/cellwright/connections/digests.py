@@ -16,10 +16,12 @@ __all__ = ["answer_digest", "schema_digest", "use_of"]
 _MOST_COLUMNS = (1_000, 12, 4, 0)
 _LONGEST_VALUE = 200
 _LONGEST_ABOUT = 120
+_LONGEST_END = 80
 
 _USES = {
     "s3": 'connect("{0}").list(path), .read(path), .fetch(path) -> local file',
     "http": 'connect("{0}").call(operation, **arguments)',
+    "mcp": 'connect("{0}").call(operation, **arguments)',
 }
 
 
@@ -59,14 +61,19 @@ def _object(one: Mapping[str, Any]) -> str:
 
 
 def _operation(one: Mapping[str, Any]) -> str:
-    arguments = ", ".join(name + ("*" if needed else "") for name, needed in one["arguments"])
+    arguments = ", ".join(
+        name + ("*" if needed else "") + (f": {kind[0]}" if any(kind) else "")
+        for name, needed, *kind in one["arguments"]
+    )
     about = cut_tail(one["about"], _LONGEST_ABOUT)
     return f"{one['name']}({arguments})" + (f": {about}" if about else "")
 
 
 def _lines(lines: Sequence[str], limit: int, more: int, what: str) -> str:
+    total = sum(len(line) + 1 for line in lines)
+    # The last line has its own room.
+    room = limit if total <= limit and not more else limit - _LONGEST_END
     kept: list[str] = []
-    room = limit
     for line in lines:
         room -= len(line) + 1
         if room < 0:
@@ -83,12 +90,10 @@ def answer_digest(answer: Mapping[str, Any], max_tokens: int, as_text: Callable[
     limit = max_tokens * CHARACTERS_PER_TOKEN
     if "columns" not in answer:
         text = as_text(answer.get("result", answer))
-        left = len(text) - limit
-        return (
-            text
-            if left <= 0
-            else f"{text[:limit]}\n[… {left:,} characters left out: raise max_tokens, or use Python]"
-        )
+        if len(text) <= limit:
+            return text
+        shown = text[: limit - _LONGEST_END]
+        return f"{shown}\n[… {len(text) - len(shown):,} characters left out: raise max_tokens, or use Python]"
     columns = answer["columns"]
     rows = zip(*(column["values"] for column in columns), strict=True)
     lines = [" | ".join(column["name"] for column in columns)]
@@ -96,5 +101,5 @@ def answer_digest(answer: Mapping[str, Any], max_tokens: int, as_text: Callable[
         " | ".join(cut_tail("" if one is None else str(one), _LONGEST_VALUE) for one in row) for row in rows
     ]
     truncated = f" (cut at {answer['truncated']})" if answer["truncated"] else ""
-    shown = _lines(lines, limit, 0, "rows")
+    shown = _lines(lines, limit - _LONGEST_END, 0, "rows")
     return f"{shown}\n{answer['rows']:,} rows{truncated}"

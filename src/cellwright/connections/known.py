@@ -6,21 +6,25 @@ A ``Connection`` may be shown to anybody; ``Connection.password`` is looked up w
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
+from pydantic import SecretStr
+
 from cellwright.errors import ConnectionFailed, UnknownConnection
 from cellwright.settings.model import ConnectionKind, ConnectionSettings
 
-__all__ = ["Connection", "ConnectionKind", "find", "known_connections"]
+__all__ = ["Connection", "ConnectionKind", "find", "known_connections", "lent"]
 
 _SERVICE = "cellwright"
 """What the keyring knows us by, as for the keys of models; the user there is ``connection:NAME``."""
 
 _LONGEST_SECRET = 64 * 1024
+_LENT_S = 600.0
 _FILE_KINDS = frozenset({"sqlite", "duckdb"})
 
 
@@ -43,6 +47,10 @@ class Connection:
     """How an API is signed in to."""
     openapi: str = ""
     """Where an API's description is."""
+    command: tuple[str, ...] = field(default=(), repr=False)
+    """The program of an MCP server that is started here, with its arguments."""
+    directory: str = ""
+    """Where a command is started; empty: in the user's home."""
     _password: str | None = field(default=None, repr=False)
     _password_env: str | None = None
     _password_file: Path | None = None
@@ -100,12 +108,35 @@ class Connection:
             "query": dict(self.query),
             "auth": self.auth,
             "openapi": self.openapi,
+            "command": self.command,
+            "directory": self.directory,
         }
 
 
 def known_connections(settings: Mapping[str, ConnectionSettings]) -> dict[str, Connection]:
     """The connections of the settings, by name."""
     return {name: _connection(name, given) for name, given in settings.items()}
+
+
+def lent(name: str, target: str, directory: Path | None = None) -> Connection:
+    """An MCP server that a person names for one question: an address, or a command. It may do what its tools do.
+
+    Raises:
+        ConnectionFailed: there is no address and no command.
+    """
+    url = target if target.startswith(("http://", "https://")) else ""
+    try:
+        command = () if url else tuple(shlex.split(target))
+        given = ConnectionSettings(
+            url=SecretStr(url), kind="mcp", command=command, read_only=False, timeout_s=_LENT_S
+        )
+    except ValueError:
+        raise ConnectionFailed(
+            f"Server {name!r} has no command that can be read", hint="Write NAME=COMMAND or NAME=URL"
+        ) from None
+    # Never None: what the keyring has for a name is for the connection that the operator calls so.
+    password = unquote(urlsplit(url).password or "")
+    return replace(_connection(name, given), directory=str(directory or ""), _password=password)
 
 
 def find(known: Mapping[str, Connection], name: str) -> Connection:
@@ -127,20 +158,28 @@ def _connection(name: str, given: ConnectionSettings) -> Connection:
     embedded = unquote(parts.password) if parts.password is not None else None
     return Connection(
         name=name,
-        kind=given.kind,
-        url=_shown(parts),
+        kind=given.leads_to,
+        url=_shown(parts) if not given.command else f"command:{Path(given.command[0]).name}",
         read_only=given.read_only,
         username=given.username or unquote(parts.username or ""),
         timeout_s=given.timeout_s,
         max_rows=given.max_rows,
         max_bytes=given.max_bytes,
         query=dict(parse_qsl(parts.query)),
-        auth=given.auth,
+        auth=_auth(given),
         openapi=given.openapi,
+        command=given.command,
         _password=embedded,
         _password_env=given.password_env,
         _password_file=given.password_file,
     )
+
+
+def _auth(given: ConnectionSettings) -> str:
+    """How the credential goes to the server; a command has it in the variable that it comes from."""
+    if given.command and not given.auth and given.password_env is not None:
+        return f"env:{given.password_env}"
+    return given.auth
 
 
 def _shown(parts: SplitResult) -> str:

@@ -10,6 +10,7 @@ import base64
 import os
 import resource
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, BinaryIO, NoReturn
 from urllib.parse import quote
@@ -17,6 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from cellwright.connections._services import Given, Refused, Reply, Service
+from cellwright.rlimits import limit_own_memory
 
 __all__: list[str] = []
 
@@ -27,6 +29,7 @@ _SERVICES = {
     "duckdb": "_duckdb:Duckdb",
     "s3": "_s3:ObjectStore",
     "http": "_http:HttpApi",
+    "mcp": "_mcp:ToolServer",
 }
 _LIBRARIES = frozenset({"psycopg", "pymysql", "obstore", "duckdb"})
 _MEMORY_BYTES = 2 << 30
@@ -37,11 +40,11 @@ _REDACTED = b"[redacted]"
 def main() -> None:
     """Answer until nobody asks any more."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
+    limit_own_memory(_MEMORY_BYTES)
     requests, answers = _own_pipes()
     first = _read(requests)
     given = msgspec.convert(first["connection"] | {"password": first["password"]}, Given)
-    secrets = _spellings(given.password)
+    secrets = [one for secret in _secrets(given) for one in _spellings(secret)]
     service: Service | None = None
     while True:
         request = _read(requests)
@@ -89,9 +92,16 @@ def _failure(error: Exception) -> Reply:
     return Reply("error", msgspec.json.encode(told))
 
 
-def _spellings(password: str | None) -> list[bytes]:
+def _secrets(given: Given) -> Iterator[str]:
+    """What must not leave: the credential, and what an address of an MCP server carries behind its path."""
+    yield given.password or ""
+    if given.kind == "mcp":
+        yield from given.query.values()
+
+
+def _spellings(password: str) -> list[bytes]:
     """The credential as it may come back: as it is, in an address, in JSON, or as a header has it."""
-    if not password or len(password) < _SHORTEST_SECRET:
+    if len(password) < _SHORTEST_SECRET:
         return []
     plain = password.encode()
     coded = {

@@ -6,7 +6,6 @@ Translates requests into questions and holds the runs that answer them; how a qu
 from __future__ import annotations
 
 import logging
-import shlex
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -19,6 +18,7 @@ import anyio
 import anyio.abc
 import msgspec
 
+from cellwright.connections.known import Connection, find, lent
 from cellwright.engine import Engine
 from cellwright.engine.records import new_agent_run_id
 from cellwright.errors import AgentError, CellwrightError, NoAgent, NoModel, RunStopped, UnknownRun
@@ -29,7 +29,7 @@ from cellwright.text_budget import cut_middle
 if TYPE_CHECKING:
     from cellwright.agent.models.requests import Delta
     from cellwright.agent.models.table import ModelRow
-    from cellwright.agent.questions import Question, Server
+    from cellwright.agent.questions import Question
     from cellwright.agent.trace.steps import CellRun, Step, Watcher
     from cellwright.daemon._agentrecords import Records
     from cellwright.delegation import AgentRequest, Outcome
@@ -157,7 +157,7 @@ class Agents:
             entered = self._entered.names()
             if not request.models and entered and not await self._has_another(entered):
                 request = replace(request, models=(entered[0],))
-        question = _question(request, new_agent_run_id())
+        question = _question(request, new_agent_run_id(), self._engine.connections.known)
         run = AgentRun(str(question.run_id), request.conversation_id, asdict(question.budget))
         self._runs[run.id] = run
         self._clear()
@@ -224,8 +224,11 @@ class Agents:
     async def _made(self) -> Ask:
         async with self._making:
             if self._ask is None:
+                from cellwright.mcp.toolsets import toolsets  # the SDK takes a second to import
+
                 # All tools but the one that hands a question over.
-                mcp_server = await self._server_for(None, "notebooks,plans,history,hosts,once")
+                sets = ",".join(name for name in toolsets() if name != "agent")
+                mcp_server = await self._server_for(None, sets)
                 self._ask = await self._imported(partial(self._make, mcp_server))
             return self._ask
 
@@ -283,7 +286,7 @@ def _make(mcp_server: McpServer) -> Ask:
     return DataAgent(mcp_server).ask
 
 
-def _question(request: AgentRequest, run_id: str) -> Question:
+def _question(request: AgentRequest, run_id: str, known: Mapping[str, Connection]) -> Question:
     from cellwright.agent.budgets import Budget, parse_budget  # see the module's docstring
     from cellwright.agent.questions import Question  # as above
 
@@ -297,25 +300,29 @@ def _question(request: AgentRequest, run_id: str) -> Question:
         session_id=request.session_id,
         directory=request.directory,
         environment=model_environment() if request.environment is None else request.environment,
-        servers=tuple(_server(name, target, request.directory) for name, target in request.servers),
+        servers=tuple(_server(known, name, target, request.directory) for name, target in request.servers),
         verify=request.verify,
         run_id=run_id,
         client=request.client,
     )
 
 
-def _server(name: str, target: str, directory: Path | None) -> Server:
-    from cellwright.agent.questions import Server  # see the module's docstring
+def _server(known: Mapping[str, Connection], name: str, target: str, directory: Path | None) -> Connection:
+    """An MCP server that a person lends, or by its name one of the connections.
 
-    if target.startswith(("http://", "https://")):
-        return Server(name, url=target)
-    try:
-        command = tuple(shlex.split(target))
-    except ValueError as error:
-        raise AgentError(f"The command of server {name!r} cannot be read: {error}") from None
-    if not command:
-        raise AgentError(f"Server {name!r} has no command", hint="Write NAME=COMMAND or NAME=URL")
-    return Server(name, command=command, directory=directory)
+    Raises:
+        UnknownConnection: the operator named none like this.
+        AgentError: it is no MCP server.
+    """
+    if target:
+        return lent(name, target, directory)
+    connection = find(known, name)
+    if connection.kind != "mcp":
+        raise AgentError(
+            f"Connection {name!r} is no MCP server ({connection.kind})",
+            hint="The agent reaches it without --server, by its name",
+        )
+    return connection
 
 
 # A question that the data agent is answering, and what whoever watches is told of it.

@@ -202,7 +202,10 @@ class Engine:
         )
         hosts = Hosts(
             options.default_host,
-            local=LocalTransport(HostPaths(options.storage)),
+            local=LocalTransport(
+                HostPaths(options.storage),
+                hidden=frozenset(one.password_env or "" for one in options.connections.values()),
+            ),
             link=link,
             kernels=events.kernels_on,
             expiring=events.expiring,

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -117,6 +118,8 @@ class LocalTransport:
 
     paths: HostPaths
     beat_s: float | None = None
+    hidden: frozenset[str] = frozenset()
+    """Variables that a host is not given: they hold credentials of connections."""
 
     async def connect(self) -> HostConnection:
         """A connection to the living host, starting one where there is none.
@@ -124,7 +127,7 @@ class LocalTransport:
         Raises:
             HostStartError: it cannot be started, or does not answer.
         """
-        return await connect_or_start(self.paths)
+        return await connect_or_start(self.paths, hidden=self.hidden)
 
     async def end(self) -> str | None:
         """What is told where the process ended; None if only the connection broke."""
@@ -140,14 +143,14 @@ class LocalTransport:
         return "The process that owned the kernel went away"
 
 
-async def connect_or_start(paths: HostPaths) -> HostConnection:
+async def connect_or_start(paths: HostPaths, *, hidden: Collection[str] = ()) -> HostConnection:
     """Return a connection to the living host, starting one where there is none."""
     connection = await _connect(paths)
     if connection is not None:
         return connection
     paths.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     make_private(runtime_base())
-    await anyio.to_thread.run_sync(_start, paths)
+    await anyio.to_thread.run_sync(_start, paths, hidden)
     connection = await _connect(paths)
     if connection is None:
         raise HostStartError("The host started but does not answer", hint=f"See {paths.log}")
@@ -242,7 +245,7 @@ def is_held(lock: Path) -> bool:
     return False
 
 
-def _start(paths: HostPaths) -> None:
+def _start(paths: HostPaths, hidden: Collection[str]) -> None:
     """Start a detached host and wait for the line in which it says that it listens."""
     with paths.log.open("ab") as log:
         process = subprocess.Popen(
@@ -252,6 +255,7 @@ def _start(paths: HostPaths) -> None:
             stderr=log,
             start_new_session=True,
             cwd="/",
+            env={name: value for name, value in os.environ.items() if name not in hidden},
         )
     assert process.stdout is not None  # for the type checker: PIPE was asked for
     with process.stdout:

@@ -66,7 +66,7 @@ class ClientGrants:
     """Files that may be read, wherever they lie."""
 
     servers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """MCP servers: a name, and a command or an address."""
+    """MCP servers: a name, and a command or an address; with neither the connection of that name."""
 
     models: frozenset[str] = field(default=frozenset(), repr=False)
     """Models by their addresses or files: data and a key would go there."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -15,6 +16,7 @@ from pydantic import (
     Field,
     SecretStr,
     field_validator,
+    model_validator,
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -381,7 +383,7 @@ class SignInSettings(BaseSettings):
 
 # The settings that are about connections alone. Part of ``model``; what they mean is said in ``connections``.
 
-ConnectionKind: TypeAlias = Literal["postgresql", "mysql", "sqlite", "duckdb", "s3", "http"]
+ConnectionKind: TypeAlias = Literal["postgresql", "mysql", "sqlite", "duckdb", "s3", "http", "mcp"]
 
 _KIND_OF_SCHEME: dict[str, ConnectionKind] = {
     "postgresql": "postgresql",
@@ -398,33 +400,51 @@ _KIND_OF_SCHEME: dict[str, ConnectionKind] = {
 ConnectionName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
 
+def _command_line_words(value: Any) -> Any:
+    """A command line as its words; anything else as it is, for whoever checks it."""
+    return shlex.split(value) if isinstance(value, str) else value
+
+
 class ConnectionSettings(BaseModel):
-    """A database, an object store or an HTTP API: ``[connections.NAME]`` in a settings file."""
+    """A database, an object store, an HTTP API or an MCP server: ``[connections.NAME]`` in a settings file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    url: SecretStr
+    url: SecretStr = SecretStr("")
+    kind: Literal["mcp"] | None = None
+    command: Annotated[
+        tuple[str, ...], BeforeValidator(_command_line_words, json_schema_input_type=str | list[str])
+    ] = ()
     read_only: bool = True
     username: str = ""
     password_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     password_file: Path | None = None
-    auth: str = Field(default="", pattern=r"^(|bearer|basic|(header|query):[A-Za-z0-9_-]{1,100})$")
+    auth: str = Field(default="", pattern=r"^(|bearer|basic|(header|query|env):[A-Za-z0-9_-]{1,100})$")
     openapi: str = ""
     timeout_s: float = Field(default=50, gt=0, le=3_600)
     max_rows: int = Field(default=100_000, ge=1, le=10_000_000)
     max_bytes: Size = Field(default=50 * 1024**2, ge=1024, le=1024**3)
 
     @property
-    def kind(self) -> ConnectionKind:
-        """What the address leads to."""
+    def leads_to(self) -> ConnectionKind:
+        """What is at the address, or is started by the command."""
+        if self.command or self.kind is not None:
+            return "mcp"
         return _KIND_OF_SCHEME[urlsplit(self.url.get_secret_value()).scheme.lower()]
 
-    @field_validator("url")
-    @classmethod
-    def _of_known_kind(cls, value: SecretStr) -> SecretStr:
-        if urlsplit(value.get_secret_value()).scheme.lower() not in _KIND_OF_SCHEME:
+    @model_validator(mode="after")
+    def _leads_somewhere(self) -> Self:
+        address = self.url.get_secret_value()
+        if bool(address) == bool(self.command):
+            raise ValueError("a connection has a url, or the command of an MCP server")
+        kind = _KIND_OF_SCHEME.get(urlsplit(address).scheme.lower())
+        if address and kind is None:
             raise ValueError(f"an address begins with {', '.join(f'{one}:' for one in _KIND_OF_SCHEME)}")
-        return value
+        if address and self.kind == "mcp" and kind != "http":
+            raise ValueError("the address of an MCP server begins with https: or http:")
+        if self.auth and self.auth.startswith("env:") != bool(self.command):
+            raise ValueError("auth is env:NAME for a command, and for nothing else")
+        return self
 
     @field_validator("password_file")
     @classmethod
@@ -436,7 +456,7 @@ class ConnectionsSettings(BaseSettings):
     """What code and agents reach by name."""
 
     connections: dict[ConnectionName, ConnectionSettings] = {}
-    """Databases, S3 stores and HTTP APIs by name: ``[connections.sales]`` with ``url``; see the guide on connections.
+    """Databases, S3 stores, HTTP APIs and MCP servers by name: ``[connections.sales]`` with ``url``; see the guide on connections.
     Read-only unless ``read_only = false``. Their credentials stay outside the sandbox."""
 
 

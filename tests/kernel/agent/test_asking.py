@@ -17,9 +17,9 @@ from cellwright.agent.budgets import Budget
 from cellwright.agent.conversations import Conversations
 from cellwright.agent.data_agent import TRACES
 from cellwright.agent.patterns import Ideas, Pick
-from cellwright.agent.questions import Server
 from cellwright.agent.trace.export import read_run
 from cellwright.agent.trace.steps import Step
+from cellwright.connections.known import lent
 from cellwright.errors import AgentError, UnknownConversation, UnknownSession
 from cellwright.notebook import NotebookMetadataSet
 from cellwright.settings.model import ApprovalRules
@@ -403,7 +403,7 @@ async def test_tools_of_a_server_of_the_users_are_offered_and_called(ask: Any, t
         "server.run()\n"
     )
     script = Script({"main/act": [Call("weather_degrees", {"city": "Rome"}), "Rome has 23 degrees."]})
-    server = Server("weather", command=(sys.executable, str(program)))
+    server = lent("weather", f"{sys.executable} {program}")
     outcome = await ask("How warm is Rome?", script, servers=(server,))
     assert (outcome.answer, outcome.untraced) == ("Rome has 23 degrees.", ())
     assert script.used_up
@@ -411,7 +411,7 @@ async def test_tools_of_a_server_of_the_users_are_offered_and_called(ask: Any, t
 
 async def test_a_server_that_cannot_be_started_is_told(ask: Any) -> None:
     with pytest.raises(AgentError, match="nowhere"):
-        await ask("Hello", Script({}), servers=(Server("nowhere", command=("/no/such/program",)),))
+        await ask("Hello", Script({}), servers=(lent("nowhere", "/no/such/program"),))
 
 
 async def test_a_run_that_was_cut_off_in_a_call_is_gone_on_with(ask: Any, engine: Engine) -> None:

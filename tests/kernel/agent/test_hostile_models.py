@@ -18,8 +18,8 @@ from cellwright.agent.models._action_parser import Call as Action
 from cellwright.agent.models._action_parser import Misread, first_action
 from cellwright.agent.own_tools import filled
 from cellwright.agent.patterns import Ideas
-from cellwright.agent.questions import Server
 from cellwright.agent.trace.export import read_run
+from cellwright.connections.known import Connection, lent
 from cellwright.errors import AgentError, BudgetInvalid, BudgetSpent
 from tests.matrix import first_of
 from tests.support.agent.scripting import Call, Script, run, told
@@ -248,7 +248,7 @@ async def test_a_hostile_server_hides_no_tool_and_drowns_nobody(
             ]
         }
     )
-    outcome = await ask("Say done", script, servers=(Server("cell", command=(sys.executable, str(program))),))
+    outcome = await ask("Say done", script, servers=(lent("cell", f"{sys.executable} {program}"),))
     assert outcome.ok
     names = [tool.name for tool in script.wants[0].tools]
     assert len(names) == len(set(names))
@@ -262,21 +262,19 @@ async def test_a_hostile_server_hides_no_tool_and_drowns_nobody(
 @pytest.mark.parametrize(
     "server",
     [
-        Server("refused", url="http://127.0.0.1:9/mcp?token=secret-token-1"),
-        Server("ends", command=(sys.executable, "-c", "pass")),
-        Server("babbles", command=(sys.executable, "-c", "print('no json')")),
+        lent("refused", "http://127.0.0.1:9/mcp?token=secret-token-1"),
+        lent("ends", f"{sys.executable} -c pass"),
+        lent("babbles", f"""{sys.executable} -c "print('no json')" """),
     ],
 )
-async def test_a_server_that_cannot_be_spoken_to_is_told_in_words(ask: Any, server: Server) -> None:
+async def test_a_server_that_cannot_be_spoken_to_is_told_in_words(ask: Any, server: Connection) -> None:
     with pytest.raises(AgentError, match=f"The MCP server '{server.name}'") as caught:
         await ask("Hello", Script({}), servers=(server,))
     assert "secret-token-1" not in str(caught.value)
 
 
 def test_names_of_tools_are_such_as_every_provider_takes() -> None:
-    from mcp.types import Tool  # only here
-
-    tools = [Tool(name="do it/now", input_schema={}), Tool(name="do.it.now", input_schema={})]
+    tools = [{"name": name, "description": "", "parameters": {}} for name in ("do it/now", "do.it.now")]
     box = ServerTools("my server", None, tools)  # type: ignore[arg-type]  # nothing is called
     assert [one.name for one in box.definitions] == ["my_server_do_it_now", "my_server_do_it_now_2"]
 

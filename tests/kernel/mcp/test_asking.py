@@ -21,6 +21,7 @@ from cellwright.errors import NoModel
 from cellwright.mcp import McpServer
 from cellwright.mcp.clients import Client as FaceClient
 from cellwright.mcp.clients import ClientGrants
+from cellwright.mcp.toolsets import toolsets
 from tests.kernel.mcp.conftest import (
     PACE,
     ask,
@@ -52,7 +53,9 @@ def agent(proof: Proof) -> ScriptedAgent:
 async def face_with(engine: Engine, agent: ScriptedAgent) -> AsyncIterator[McpServer]:
     async with anyio.create_task_group() as tasks:
 
-        async def server_for(*_: Any) -> McpServer:
+        async def server_for(_: str | None, toolset: str | None) -> McpServer:
+            # A tool that asks would ask itself; whatever a plugin or a connection brings is there.
+            assert {*toolsets(), "agent"} - set(str(toolset).split(",")) == {"agent"}
             return McpServer(engine, pace=PACE)
 
         agents = Agents(engine, tasks, server_for, make=lambda _: agent.ask)
@@ -330,7 +333,7 @@ async def test_files_and_servers_come_with_the_connection_and_never_with_a_call(
     assert question.data == (outside,)
     shop, web = question.servers
     assert (shop.name, shop.command) == ("shop", ("python", "shop.py", "--all"))
-    assert shop.directory == engine.settings.root
+    assert shop.directory == str(engine.settings.root)
     assert (web.name, web.url) == ("web", "http://x/mcp")
 
 

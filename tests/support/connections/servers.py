@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,11 +18,23 @@ from pathlib import Path
 
 from tests.support.servers.server import PYTHON, free_ports
 
-__all__ = ["MARIADB", "POSTGRESQL", "SECRET", "Served", "mariadb", "object_store", "postgresql"]
+__all__ = [
+    "MARIADB",
+    "POSTGRESQL",
+    "SECRET",
+    "TRACKER",
+    "Served",
+    "mariadb",
+    "object_store",
+    "postgresql",
+    "tracker",
+]
 
 SECRET = "s3cr:t/P@ss&word-91ab"  # noqa: S105  # of servers that live as long as their tests
 """The password of every server: letters that an address, a header and JSON write in ways of their own."""
 
+TRACKER = (sys.executable, str(Path(__file__).with_name("tracker.py")))
+"""An MCP server, as a command."""
 _PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 POSTGRESQL = _PROGRAMS[-1].parent if _PROGRAMS else None
 MARIADB = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -108,6 +121,17 @@ def object_store() -> Iterator[Served]:
 
 
 @contextmanager
+def tracker() -> Iterator[Served]:
+    """An MCP server at an address, for who has the token."""
+    with _home() as home:
+        (port,) = free_ports(1)
+        with _running(
+            [*TRACKER, str(port)], home, "Uvicorn running", as_nobody=False, TRACKER_TOKEN=SECRET
+        ) as log:
+            yield Served(f"http://127.0.0.1:{port}/mcp", "ann", log)
+
+
+@contextmanager
 def _home() -> Iterator[Path]:
     """A directory of a server's own, below no directory that its user could not pass through."""
     with tempfile.TemporaryDirectory(prefix="cw-served-", ignore_cleanup_errors=True) as made:
@@ -144,14 +168,17 @@ def _running(
     *,
     end: signal.Signals = signal.SIGTERM,
     as_nobody: bool = True,
+    **variables: str,
 ) -> Iterator[Path]:
     """The server from when it says that it serves, to its end."""
     log = home / "server.log"
     start: Callable[..., subprocess.Popen[str]] = subprocess.Popen
+    options = _as_user(home, as_nobody=as_nobody)
+    options["env"] = {**options["env"], **variables}  # type: ignore[dict-item]  # it is a dict
     with log.open("w") as kept:
         server = start(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            **_as_user(home, as_nobody=as_nobody),
+            **options,
         )  # fmt: skip
         assert server.stdout is not None
         try:

@@ -37,9 +37,11 @@ class ForkedHosts:
     def __init__(self, line: Callable[[], socket.socket]) -> None:
         self.line = line
 
-    def Popen(self, command: Sequence[str], *, stderr: IO[bytes], **_: Any) -> ForkedHost:  # noqa: N802  # the other's name
+    def Popen(  # noqa: N802  # the other's name
+        self, command: Sequence[str], *, stderr: IO[bytes], env: dict[str, str], **_: Any
+    ) -> ForkedHost:
         assert command[1:3] == ["-m", "cellwright.hosts"], command
-        call = {"command": command, "environment": dict(os.environ), "cwd": "/"}
+        call = {"command": command, "environment": env, "cwd": "/"}
         out, stdout = os.pipe()
         told = zygote.ask(self.line(), call, [stdout, stderr.fileno()])
         os.close(stdout)

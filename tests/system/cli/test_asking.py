@@ -121,7 +121,7 @@ def test_what_is_spent_stops_it_with_a_report_and_exits_1(shared: Place) -> None
     [
         (("How?", "--data", "none.csv"), "there is no file none.csv"),
         (("How?", "--data", "."), ". is a directory: name the files in it"),
-        (("How?", "--server", "shop"), "'shop' is not NAME=COMMAND or NAME=URL"),
+        (("How?", "--server", "shop="), "'shop=' is not NAME, NAME=COMMAND or NAME=URL"),
         ((" ",), "there is no question"),
     ],
 )

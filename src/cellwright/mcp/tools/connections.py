@@ -32,7 +32,7 @@ class ListConnections(Arguments):
 
 
 async def connection_list(call: Call, args: ListConnections) -> Reply:
-    """Databases, object stores, APIs by name: tables with columns, objects, operations, and how code uses them."""
+    """Databases, object stores, APIs, MCP servers by name: tables with columns, objects, operations, how code uses them."""
     known = call.engine.connections.known
     chosen = [find(known, args.connection)] if args.connection is not None else list(known.values())
     if not chosen:
@@ -61,7 +61,9 @@ async def _looked_at(call: Call, connection: Connection, search: str, tokens: in
 class CallConnection(Arguments):
     connection: str = Field(min_length=1, max_length=40)
     operation: str = Field(
-        min_length=1, max_length=300, description="query; of a store: list, read; of an API: its own"
+        min_length=1,
+        max_length=300,
+        description="query; of a store: list, read; of an API or MCP server: its own",
     )
     arguments: dict[str, Any] = Field(default_factory=dict, description="sql; of a store: path")
     max_tokens: MaxTokens = None
@@ -78,7 +80,7 @@ async def connection_call(call: Call, args: CallConnection) -> Reply:
 
 
 def _request(connection: Connection, args: CallConnection) -> dict[str, Any]:
-    if connection.kind == "http":
+    if connection.kind in {"http", "mcp"}:
         return {"do": "call", "operation": args.operation, "arguments": args.arguments}
     if connection.kind in _DATABASES and not isinstance(args.arguments.get("sql"), str):
         raise ConnectionFailed(

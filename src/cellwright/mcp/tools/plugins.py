@@ -136,7 +136,8 @@ async def _in_sandbox(
     done = await done_with_progress(call, run, say=lambda: "")
     answer = _answer(done)
     if answer is None:
-        raise _failed(plugin, "did not end in time" if done.state == "timeout" else _why(done))
+        hangs = done.state == "timeout"
+        raise _failed(plugin, "did not end in time" if hangs else _why(done), hangs=hangs)
     registry().report(plugin, None)
     if "refused" in answer:
         raise ToolRefused(f"{tool.name}: {answer['refused']}")
@@ -179,8 +180,8 @@ async def _in_process(
     return json.loads(await anyio.to_thread.run_sync(called))["result"], []
 
 
-def _failed(plugin: Plugin, reason: str) -> ToolFailed:
-    registry().report(plugin, reason)
+def _failed(plugin: Plugin, reason: str, *, hangs: bool = False) -> ToolFailed:
+    registry().report(plugin, reason, hangs=hangs)
     return ToolFailed(
         f"The tool {plugin.entry.name} of {plugin.entry.distribution} {reason}",
         hint=f"Report it to those who make {plugin.entry.distribution}, or leave it out: "
