@@ -12,7 +12,7 @@ from mcp.types import Implementation, ReadResourceResult, TextResourceContents
 from cellwright import Engine
 from cellwright.mcp import McpServer
 from cellwright.mcp.apps.shell import ABOUT
-from tests.kernel.engine.conftest import open_at
+from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, connected, new_session, running
 
 pytestmark = pytest.mark.anyio
@@ -65,6 +65,7 @@ async def test_a_client_that_does_not_say_so_is_told_of_them_where_it_is_named(t
             shown = await host.call_tool("checkpoint_list", {"session_id": await new_session(host)})
         async with connected(face, "legacy") as other:
             assert all(tool.meta is None for tool in (await other.list_tools()).tools)
+    end_host(tmp_path / "state")
     assert "app_view" in told
     assert ABOUT in (shown.meta or {})
 

@@ -9,7 +9,7 @@ import pytest
 from mcp.types import Implementation, TextContent
 
 from cellwright.mcp import McpServer
-from tests.kernel.engine.conftest import open_at
+from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, Connect, connected, data_of, running
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +48,7 @@ async def test_a_client_named_in_the_settings_gets_data_by_its_schema_and_no_tex
             schema = schemas[tool]
             assert schema is not None
             jsonschema.validate(result.structured_content, schema)
+    end_host(tmp_path / "state")
     assert schemas["notebook_read"] is None
 
 
