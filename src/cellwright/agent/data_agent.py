@@ -7,17 +7,15 @@ Puts a run together and takes it apart: models, conversation, trace and budget b
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
 
-import cellwright
 from cellwright.agent._context import SYSTEM_PROMPT, notebook_of, session_of, status_lines
 from cellwright.agent._resources import PROGRAM, RunResources, open_resources
 from cellwright.agent.branches import MAIN, Branch, answered, sound
@@ -28,10 +26,10 @@ from cellwright.agent.models.chain import Chain
 from cellwright.agent.models.connect import connect_models
 from cellwright.agent.models.providers import key_variables
 from cellwright.agent.models.requests import Speaker
-from cellwright.agent.models.table import ModelRow
 from cellwright.agent.patterns import JIT, PATTERNS, Chosen, choose
 from cellwright.agent.questions import Question
 from cellwright.agent.runner import Run
+from cellwright.agent.trace.environment import environment_of
 from cellwright.agent.trace.redaction import Redactor
 from cellwright.agent.trace.spans import StepSpans
 from cellwright.agent.trace.steps import StepEvents, StepKind, Trace, Watcher
@@ -45,9 +43,8 @@ from cellwright.errors import AgentError, BudgetSpent, CellwrightError
 from cellwright.mcp.outputs import cell_output_uri
 from cellwright.mcp.server import McpServer
 from cellwright.mcp.tools.notebooks import AGENTS_MODE
-from cellwright.notebook.python_names import names_of
 
-__all__ = ["TRACES", "DataAgent", "ask", "environment_of"]
+__all__ = ["TRACES", "DataAgent", "ask"]
 
 TRACES = "runs"
 """Where a conversation's traces lie, beside it."""
@@ -378,54 +375,6 @@ def _spare(active: Collection[Session], made: Collection[str], busy: Collection[
         if (one.id in made or one.record.branch_of in made) and one.id not in busy and one.is_idle
     ]
     return sorted(found, key=lambda one: one.last_active)
-
-
-# What a run ran on: versions, the session's place, the packages that its notebook imports, and the models.
-
-_TIMEOUT_S = 5.0
-
-
-async def environment_of(session: Session | None, rows: Sequence[ModelRow]) -> dict[str, Any]:
-    """What ``TraceLog.note("environment", …)`` keeps of a run. A kernel that is gone or busy is not asked."""
-    return {
-        "cellwright": cellwright.__version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "models": [{"full_name": row.full_name, **asdict(row)} for row in rows],
-        "session": None if session is None else _place(session) | await _kernel(session),
-    }
-
-
-def _place(session: Session) -> dict[str, Any]:
-    record = session.record
-    return {
-        "session_id": session.id,
-        "notebook": str(session.path),
-        "language": session.language,
-        "tier": session.tier,
-        "mode": session.mode,
-        "network": session.network,
-        "host": record.on or record.host,
-        "generation": session.generation,
-        "interpreter": record.python,
-        "interpreter_version": record.python_version or None,
-        "installed": list(record.packages),
-    }
-
-
-async def _kernel(session: Session) -> dict[str, Any]:
-    """What the kernel says: the packages that cells import, each with its version; why they are not known otherwise."""
-    modules = sorted({module for cell in session.cells if cell.runs for module in names_of(cell).modules})
-    if session.state != "active":
-        return {"packages": {}, "packages_unknown": "The session has no kernel"}
-    try:
-        with anyio.fail_after(_TIMEOUT_S):
-            inputs = await session.inputs("\n".join(f"import {name}" for name in modules), packages=True)
-    except (CellwrightError, TimeoutError) as error:
-        return {"packages": {}, "packages_unknown": str(error) or "The kernel did not answer in time"}
-    found = {"interpreter": inputs.interpreter, "interpreter_version": inputs.python}
-    known = {name: value for name, value in found.items() if value}
-    return {"packages": dict(inputs.packages), "packages_unknown": None, **known}
 
 
 # Asking from a program: one call over an engine that it has open.

@@ -9,9 +9,9 @@ import pytest
 
 import cellwright
 from cellwright import Engine, Event
-from cellwright.agent import data_agent
-from cellwright.agent.data_agent import environment_of
 from cellwright.agent.models.table import ModelRow, Price
+from cellwright.agent.trace import environment
+from cellwright.agent.trace.environment import environment_of
 from cellwright.agent.trace.redaction import MARK, Redactor
 from cellwright.agent.trace.steps import CellRun, Step, StepEvents, Trace, runs_since
 from cellwright.delegation import Usage
@@ -105,7 +105,7 @@ async def test_what_ran_since_a_count_is_told_with_code_and_streams(engine: Engi
 
 
 async def test_the_environment_says_what_ran_where(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_agent, "_TIMEOUT_S", scaled(60))
+    monkeypatch.setattr(environment, "_TIMEOUT_S", scaled(60))
     session = await engine.create("surroundings")
     await session.run((await session.add_cell("import nbformat.v4 as v4\nfrom pydantic import BaseModel")).id)
     row = ModelRow("m", "test", 1_000, price=Price(1.0, 2.0, 0.5))

@@ -1,7 +1,7 @@
 """The models there are: names, sizes, what each can do, and its price. One row a model; quirks are columns.
 
-Anything that a row cannot say stands in the adapter of its provider, and nowhere else. How people name a model is in
-``notebook_names``, and how they add or change a row is in ``connect``.
+Anything that a row cannot say stands in the adapter of its provider, and nowhere else. How people name a
+model, and how they and plugins add a row or change one, is in ``connect``.
 """
 
 from __future__ import annotations
