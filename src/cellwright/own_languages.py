@@ -54,7 +54,9 @@ SQL = Language(
     (".sql",),
     ("duckdb", "sqlite", "postgresql", "postgres", "mysql"),
     "--",
-    runs=OnPython("cellwright_kernel.sqlcells"),
+    runs=OnPython(
+        "sql"
+    ),  # the kernel's own name for its module; kernels that run since an earlier version know it
 )
 R = Language("r", (".R", ".r"), ("ir", "rlang"), runs=OnKernelspec("ir"), metadata=_jupyter("R", "R", "ir"))
 JULIA = Language("julia", (".jl",), ("jl",), runs=OnKernelspec("julia"))

@@ -147,6 +147,10 @@ class Shell(ZMQInteractiveShell):
 Shell.__name__ = Shell.__qualname__ = "ZMQInteractiveShell"
 
 
+# Our own modules by the names that hosts and kernels of every version know; a running one outlives the engine.
+_OWN_CELLS = {"sql": "cellwright_kernel.sqlcells"}
+
+
 def _cells_module(name: str) -> Any:
     """The module behind a language whose cells run here; imported with the first of them.
 
@@ -154,7 +158,7 @@ def _cells_module(name: str) -> Any:
         ModuleNotFoundError: this interpreter has no such module.
     """
     try:
-        return importlib.import_module(name)
+        return importlib.import_module(_OWN_CELLS.get(name, name))
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"Cells of this language need {error.name}, which this kernel's Python does not have",

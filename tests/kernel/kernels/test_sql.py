@@ -21,7 +21,8 @@ from tests.waiting import LIMIT_S, fail_after, look_again
 
 pytestmark = pytest.mark.anyio
 
-SQL = "cellwright_kernel.sqlcells"
+# What engines and kernels of every version call it to each other.
+SQL = "sql"
 
 Run = Callable[..., Awaitable[Any]]
 

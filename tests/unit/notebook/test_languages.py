@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cellwright.engine.kernel import named_language
 from cellwright.notebook import CellAdded, Document, NotebookMetadataSet
 from cellwright.notebook.languages import (
     Language,
@@ -100,3 +101,13 @@ def test_a_notebook_says_its_language_in_its_metadata(metadata: dict[str, object
     document = Document.new()
     document.apply(NotebookMetadataSet(metadata))
     assert notebook_language(document) == language
+
+
+@pytest.mark.parametrize(
+    ("language", "name"),
+    [("python", None), ("sql", "sql"), ("typescript", None), ("javascript", "javascript")],
+)
+def test_a_kernel_that_runs_since_an_earlier_version_is_told_the_names_that_it_knows(
+    language: str, name: str | None
+) -> None:
+    assert named_language(language) == name
