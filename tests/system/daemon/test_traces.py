@@ -14,6 +14,7 @@ from tests.waiting import wait_until
 TRACED = Path(__file__).parents[2] / "support" / "daemon" / "traced"
 SOURCE = Path(__file__).parents[3] / "src"
 MOST_FILES = 40
+MOST_CALLS = 20
 
 
 def test_a_warm_cell_goes_through_few_of_our_files(place: Place, tmp_path: Path) -> None:
@@ -27,8 +28,12 @@ def test_a_warm_cell_goes_through_few_of_our_files(place: Place, tmp_path: Path)
 
     run()
     pids = [place.daemon().pid, host_process(place.storage).pid]
-    # What a timer does meanwhile is not in all of them.
-    files = set.intersection(*(_files_called(run, pids, tmp_path) for _ in range(5)))
+    # What a timer does meanwhile is not in all of them; on a busy machine it may be in several in a row.
+    files = _files_called(run, pids, tmp_path)
+    for _ in range(MOST_CALLS - 1):
+        if len(files) <= MOST_FILES:
+            break
+        files &= _files_called(run, pids, tmp_path)
     assert len(files) <= MOST_FILES, f"{len(files)} files:\n" + "\n".join(sorted(files))
 
 
