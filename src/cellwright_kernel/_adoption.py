@@ -18,6 +18,7 @@ from cellwright_kernel._outputs import Limits
 if TYPE_CHECKING:
     from cellwright_kernel._outputs import OutputGate
     from cellwright_kernel._shell_commands import PackageAdvice
+    from cellwright_kernel._value_digests import Digests
 
 __all__ = ["add_layers", "adopt", "reseed"]
 
@@ -25,6 +26,7 @@ __all__ = ["add_layers", "adopt", "reseed"]
 def adopt(  # noqa: PLR0913  # all that makes a kernel a session's
     gate: OutputGate,
     packages: PackageAdvice,
+    known: Digests,
     *,
     cwd: str,
     environment: dict[str, str],
@@ -33,10 +35,12 @@ def adopt(  # noqa: PLR0913  # all that makes a kernel a session's
     layers: tuple[str, ...] = (),
     caches: tuple[str, ...] = (),
     approved: dict[str, str] | None = None,
+    digests: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Take on a session's directory, environment (on top of the fork server's), limits, packages and caches.
 
     ``approved`` are packages that may be installed, by the names that they are imported by; None where anything may.
+    ``digests`` are those of plugins, by type, and ours that are out.
     """
     os.chdir(cwd)
     os.environ.update(environment)
@@ -45,6 +49,7 @@ def adopt(  # noqa: PLR0913  # all that makes a kernel a session's
     time.tzset()
     gate.limits = Limits(max_bytes, max_messages)
     packages.approved = approved
+    known.register(digests or {})
     add_layers(layers=layers)
     link_caches(caches)
     return {"pid": os.getpid()}

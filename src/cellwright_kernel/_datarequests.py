@@ -13,7 +13,6 @@ from typing import Any
 
 from cellwright_kernel._chart_manifest import graph_of, group, histogram
 from cellwright_kernel._subjects import UNKNOWN, Scope, columns_of
-from cellwright_kernel._value_digests import digest_of
 from cellwright_kernel.digests import cut, describe, is_of
 from cellwright_kernel.figuredigests import figure_digest
 from cellwright_kernel.frames import DEFAULT_ROWS, Frame, frame_of, table_of
@@ -52,7 +51,10 @@ def answer(
     if want not in WANTS:
         raise ValueError(f"there is no form {want!r}; there are {', '.join(WANTS)}")
     value = value_at(shell.user_ns, name) if name is not None else _result(shell.user_ns, execution_count)
-    reply: dict[str, Any] = {"type": type_label(type(value)), "digest": digest_of(value) or _words(value)}
+    reply: dict[str, Any] = {
+        "type": type_label(type(value)),
+        "digest": shell.digests.of(value) or _words(value),
+    }
     graph = graph_of(value, also_records=want == "graph") if want != "table" else None
     if graph is not None:
         return {**reply, "kind": "graph", "graph": graph}

@@ -16,13 +16,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellwright_kernel._chart_manifest import histogram
-from cellwright_kernel._value_digests import digest_of, hidden_digest
 from cellwright_kernel.digests import cut, library, part_of
 from cellwright_kernel.frames import Frame, frame_of
 from cellwright_kernel.tables import is_missing, plain
+
+if TYPE_CHECKING:
+    from cellwright_kernel._value_digests import Digests
 
 __all__ = ["Grids", "condition_of"]
 
@@ -136,9 +138,9 @@ class Grids:
             {"name": one.name, "kind": _kind(frame, place), "dtype": one.dtype, "index": one.is_index}
             for place, one in enumerate(shown)
         ]
-        known = [
-            digest for digest in (digest_of(kept.value), hidden_digest(kept.value)) if digest is not None
-        ]
+        digests: Digests = shell.digests
+        told = (digests.of(kept.value), digests.hidden(kept.value))
+        known = [digest for digest in told if digest is not None]
         return {
             "type": frame.type,
             "columns": columns,

@@ -35,7 +35,7 @@ from cellwright_kernel._outputs import CappedSession
 from cellwright_kernel._profiler import Profiler
 from cellwright_kernel._shell_commands import PackageAdvice, run_command
 from cellwright_kernel._tracebacks import Fold, fold_lines, group_lines, shortened
-from cellwright_kernel._value_digests import digest_of, hidden_digest
+from cellwright_kernel._value_digests import Digests
 from cellwright_kernel.figuredigests import figure_facts
 
 __all__ = ["Kernel"]
@@ -56,6 +56,7 @@ class Shell(ZMQInteractiveShell):
         self.profiler = Profiler()
         self.packages = PackageAdvice()
         self.grids = Grids()
+        self.digests = Digests()
         self.cells: str | None = None
         """The module of the running cell's language, where that is not Python."""
         self.database: Any = None
@@ -331,7 +332,8 @@ class Kernel(IPythonKernel):
         finished: dict[str, Any] = super().finish_metadata(parent, metadata, reply_content)
         shell: Any = self.shell
         released = self.session.release(parent["header"], last=True)
-        finished["cellwright"] = {**released, "exit_code": shell.exit_code}
+        failures = shell.digests.take_failures()
+        finished["cellwright"] = {**released, "exit_code": shell.exit_code, "digest_failures": failures}
         return finished
 
     async def _progressively_terminate_all_children(self) -> None:
@@ -342,7 +344,7 @@ class Kernel(IPythonKernel):
     async def cellwright_adopt_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Become a session's kernel."""
         shell: Any = self.shell
-        self._answer(stream, ident, parent, partial(adopt, self.session.gate, shell.packages))
+        self._answer(stream, ident, parent, partial(adopt, self.session.gate, shell.packages, shell.digests))
 
     async def cellwright_inspect_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Tell what lives in the namespace."""
@@ -483,9 +485,9 @@ class DigestingFormatter(DisplayFormatter):
         data, metadata = super().format(obj, include=include, exclude=exclude)
         plain = data.get("text/plain") if data else None
         if isinstance(plain, str) and KEY not in metadata:
-            digest = hidden_digest(obj) if is_complete(plain) else digest_of(obj)
+            shell: Any = self.parent
+            digest = shell.digests.hidden(obj) if is_complete(plain) else shell.digests.of(obj)
             if digest is not None:
-                shell: Any = self.parent
                 shell.grids.remember(obj, digest, shell.displayhook.prompt_count)
                 facts = figure_facts(obj)
                 metadata = {

@@ -1,24 +1,39 @@
 """A value's digest for agents: which kinds of values have one, and who writes it.
 
-Frames are ``tabledigests``' business, figures ``figuredigests``', models ``value_digests``'; arrays and nested records
-are told here. Runs none of the user's code (see ``digests``), and never raises.
+Frames are ``tabledigests``' business, figures ``figuredigests``'; arrays, nested records and models are told here. Ours
+run none of the user's code (see ``digests``). Those of plugins are asked within a time limit, and dropped at the first
+failure. Nothing here raises.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import inspect
-from collections.abc import Callable
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import islice
-from types import GetSetDescriptorType
+from types import GetSetDescriptorType, ModuleType
 from typing import Any
 
 from cellwright_kernel.digests import cut, describe, is_a, is_genuine, is_of, library, type_name
 from cellwright_kernel.figuredigests import figure_digest
-from cellwright_kernel.frames import frame_of, is_relation
+from cellwright_kernel.frames import frame_of
 from cellwright_kernel.tabledigests import frame_digest, value_text
 from cellwright_kernel.tables import kind_of_type, label, type_label
 
-__all__ = ["digest_of", "hidden_digest"]
+__all__ = [
+    "Digests",
+    "array_digest",
+    "model_digest",
+    "nested_digest",
+    "relation_digest",
+    "value_frame_digest",
+]
 MAX_CHARACTERS = 1_200
 
 MAX_DEPTH = 4
@@ -37,44 +52,176 @@ _AND_MORE = ", \u2026"
 
 _TIMES = " \u00d7 "
 
+PLUGIN_S = 2.0
+"""How long a plugin's digest may take over one value."""
 
-def digest_of(value: Any) -> str | None:
-    """What to tell an agent of a value that has a digest of its own; ``None`` for any other."""
-    return _digest_or_none(_digest, value)
+IMPORT_S = 5.0
+
+REPEAT_S = 1.0
+
+MAX_REASON = 200
+
+_mro_of: Any = type.__dict__["__mro__"].__get__
 
 
-def hidden_digest(value: Any) -> str | None:
-    """As above, but only of what shows less of itself than there is: figures and models."""
-    return _digest_or_none(_hidden, value)
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The digest of one type."""
+
+    tell: Callable[[Any], str | None]
+    is_exact: bool = False
+    """Whether it is of the very type alone, and of no use where the value's short text says all."""
 
 
-def _digest_or_none(tell: Callable[[Any], str | None], value: Any) -> str | None:
-    try:
-        told = tell(value)
-    except Exception:  # noqa: BLE001  # boundary: whatever a library does with its own, the value is still shown
+class Digests:
+    """The digests of one kernel: ours and those of plugins, by the dotted name of the type that each is about."""
+
+    def __init__(self, *, plugin_s: float = PLUGIN_S) -> None:
+        self._rows = _own_rows()
+        self._plugin_s = plugin_s
+        self._functions: dict[str, Any] = {}
+        self._failures: list[dict[str, Any]] = []
+
+    def register(self, places: Mapping[str, str]) -> None:
+        """Take digests of plugins, each found as ``module:function``; a type with an empty place has none any more."""
+        for name, place in places.items():
+            self._rows.pop(name, None)
+            if place:
+                self._rows[name] = _Row(partial(self._told_by_plugin, name, place))
+
+    def of(self, value: Any) -> str | None:
+        """What to tell an agent of a value that has a digest of its own; ``None`` for any other."""
+        return self._told(value, hidden=False)
+
+    def hidden(self, value: Any) -> str | None:
+        """As above, but only of what shows less of itself than there is: figures, models, and types of plugins."""
+        return self._told(value, hidden=True)
+
+    def take_failures(self) -> list[dict[str, Any]]:
+        """The plugins' digests that were dropped since the last call, and why."""
+        taken, self._failures = self._failures, []
+        return taken
+
+    def _told(self, value: Any, *, hidden: bool) -> str | None:
+        kind = type(value)
+        try:
+            for ancestor in _mro_of(kind):
+                for name, row in list(self._rows.items()):
+                    if row.is_exact and (hidden or ancestor is not kind):
+                        continue
+                    if _is_called(ancestor, name) and (told := row.tell(value)):
+                        return cut(told, MAX_CHARACTERS)
+        except Exception:  # noqa: BLE001  # boundary: whatever a library does with its own, the value is still shown
+            return None
         return None
-    return None if told is None else cut(told, MAX_CHARACTERS)
+
+    def _told_by_plugin(self, name: str, place: str, value: Any) -> str | None:
+        # Only there can what takes too long be ended.
+        if threading.current_thread() is not threading.main_thread():
+            return None
+        try:
+            if (function := self._function(name, place)) is None:
+                return None
+            with _at_most(self._plugin_s):
+                told = function(value)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  # boundary: a plugin's failure is no cell's
+            self._drop(name, self._described(error), hangs=isinstance(error, _TooLongError))
+            return None
+        if told is not None and type(told) is not str:
+            self._drop(name, f"returned {type_name(type(told))}, and not text")
+            return None
+        # Half a character cannot be sent.
+        return told and told[:MAX_CHARACTERS].encode(errors="replace").decode()
+
+    def _function(self, name: str, place: str) -> Any:
+        """The plugin's function; ``None`` where this interpreter has no such module, which is no failure."""
+        if name not in self._functions:
+            module, _, attribute = place.partition(":")
+            try:
+                with _at_most(IMPORT_S):
+                    found: Any = importlib.import_module(module)
+            except ModuleNotFoundError:
+                del self._rows[name]
+                return None
+            self._functions[name] = reduce(getattr, attribute.split("."), found)
+        return self._functions[name]
+
+    def _described(self, error: BaseException) -> str:
+        if isinstance(error, _TooLongError):
+            return f"did not end within {self._plugin_s:g} s"
+        told = f"raised {type_name(type(error))}"
+        try:
+            with _at_most(self._plugin_s):
+                return f"{told}: {error}"
+        except BaseException:  # noqa: BLE001  # boundary: an error's text is the plugin's as well
+            return told
+
+    def _drop(self, name: str, reason: str, *, hangs: bool = False) -> None:
+        self._rows.pop(name, None)
+        self._failures.append({"name": name, "reason": cut(reason, MAX_REASON), "hangs": hangs})
 
 
-def _digest(value: Any) -> str | None:
-    kind = type(value)
-    if kind in (list, tuple, dict):
-        return nested_digest(value)
-    if is_of(kind, "numpy", "ndarray") and value.dtype.names is None:
-        return array_digest(value)
-    if is_relation(value):
-        return _relation_digest(value)
+def _own_rows() -> dict[str, _Row]:
+    """Ours, which are entry points too."""
+    exact: dict[str, Callable[[Any], str | None]] = {
+        "builtins.dict": nested_digest,
+        "builtins.list": nested_digest,
+        "builtins.tuple": nested_digest,
+        "numpy.ndarray": array_digest,
+        "duckdb.DuckDBPyRelation": relation_digest,
+        "pandas.DataFrame": value_frame_digest,
+        "pandas.Series": value_frame_digest,
+        "polars.DataFrame": value_frame_digest,
+        "polars.Series": value_frame_digest,
+        "pyarrow.Table": value_frame_digest,
+        "pyarrow.RecordBatch": value_frame_digest,
+    }
+    others: dict[str, Callable[[Any], str | None]] = {
+        "matplotlib.figure.Figure": figure_digest,
+        "sklearn.base.BaseEstimator": model_digest,
+        "torch.nn.Module": model_digest,
+    }
+    rows = {name: _Row(tell, is_exact=True) for name, tell in exact.items()}
+    return {**rows, **{name: _Row(tell) for name, tell in others.items()}}
+
+
+def _is_called(kind: type, name: str) -> bool:
+    """Whether a type is what a loaded module calls by this dotted name; runs no code of either."""
+    module, _, attribute = name.rpartition(".")
+    held = sys.modules.get(module)
+    return held is not None and is_a(held, ModuleType) and is_of(kind, module, attribute)
+
+
+class _TooLongError(BaseException):
+    """A plugin's digest took too long. No ``Exception``, which the plugin may well catch."""
+
+
+@contextlib.contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """End what is done here, in the main thread, where it takes longer; a timer of the user's goes on afterwards."""
+
+    def end(_signal: int, _frame: Any) -> None:
+        raise _TooLongError
+
+    handler = signal.signal(signal.SIGALRM, end)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds, REPEAT_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler if handler is not None else signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+
+
+def value_frame_digest(value: Any) -> str | None:
+    """What has columns and rows."""
     frame = frame_of(value)
-    if frame is not None:
-        return frame_digest(frame)
-    return _hidden(value)
+    return frame_digest(frame) if frame is not None else None
 
 
-def _hidden(value: Any) -> str | None:
-    return figure_digest(value) or model_digest(value)
-
-
-def _relation_digest(relation: Any) -> str:
+def relation_digest(relation: Any) -> str:
     """Only what is known without running the query, which may take long and has just been run to be shown."""
     lines = [f"{label(name)}: {kind}" for name, kind in zip(relation.columns, relation.types, strict=True)]
     more = [f"\u2026 {len(lines) - MAX_KEYS} more columns"] if len(lines) > MAX_KEYS else []
@@ -84,8 +231,10 @@ def _relation_digest(relation: Any) -> str:
 # Arrays --------------------------------------------------------------------------------------------------------------
 
 
-def array_digest(array: Any) -> str:
-    """Shape, type, what the numbers are like, and the first of them."""
+def array_digest(array: Any) -> str | None:
+    """Shape, type, what the numbers are like, and the first of them; of records, their columns."""
+    if array.dtype.names is not None:
+        return value_frame_digest(array)
     facts = [f"numpy.ndarray {array.shape} {array.dtype}"]
     if array.size and array.dtype.kind in "iuf":
         facts.append(_statistics(array))
@@ -229,8 +378,6 @@ def _leaf(value: Any) -> str:
 MAX_PARAMETERS = 12
 
 MAX_MODULES = 10_000
-
-_mro_of: Any = type.__dict__["__mro__"].__get__
 
 _dict_of_type: Any = type.__dict__["__dict__"].__get__
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from cellwright.audit import NOBODY, actor
 from cellwright.engine._notebook_file import NotebookFile
+from cellwright.engine.digests import note_digest_failures
 from cellwright.engine.journal import Event
 from cellwright.engine.records import (
     FINAL_STATES,
@@ -329,6 +330,8 @@ class Runs:
         if execution is None:
             return
         self._unsynced.discard(execution.id)
+        if body.digest_failures:
+            note_digest_failures(body.digest_failures)
         self._ending = [one for one in self._ending if not one.settled] + [execution]
         record = execution.record = replace(
             execution.record,

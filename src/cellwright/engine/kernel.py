@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from cellwright.engine._checkpoints import Checkpoints
 from cellwright.engine._context import SessionContext
 from cellwright.engine.approvals import Matter
+from cellwright.engine.digests import registered_digests
 from cellwright.engine.lineage import lost_with, new_lineage, returned
 from cellwright.engine.options import PackageOptions
 from cellwright.engine.placement import HostName, refuse_foreign
@@ -378,7 +379,7 @@ def kernel_kind(document: Document, language: str, directory: Path) -> KernelKin
     match _runs(language):
         case OnPython():
             python = find_project_python(directory)
-            return PythonKernel(str(python) if python is not None else None)
+            return PythonKernel(str(python) if python is not None else None, registered_digests())
         case OnDeno():
             return DenoKernel()
         case OnKernelspec(name, folder):

@@ -33,6 +33,7 @@ from cellwright.hosts.protocol import (
     CheckpointsDropped,
     CheckpointStatus,
     Comm,
+    DigestFailure,
     EventBody,
     Finished,
     HostOptions,
@@ -348,6 +349,7 @@ class KernelRunner:
             dropped_bytes=told.get("dropped_bytes", 0) + (budget.dropped_bytes if budget else 0),
             dropped_messages=told.get("dropped_messages", 0) + (budget.all_dropped if budget else 0),
             exit_code=self._exit_code if end.state == "died" else told.get("exit_code"),
+            digest_failures=tuple(told.get("digest_failures", ())),
         )
         self._tell(finished)
         if not self.ended.is_set():
@@ -657,6 +659,7 @@ class _Report(msgspec.Struct):
     dropped_bytes: _Count = 0
     dropped_messages: _Count = 0
     exit_code: int | None = None
+    digest_failures: Annotated[list[DigestFailure], msgspec.Meta(max_length=1_000)] = []
 
 
 class _About(msgspec.Struct):

@@ -12,7 +12,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -175,6 +175,7 @@ class Launchers:
             return await (await self._deno(options)).launch(launch), None
         if isinstance(kind, JupyterKernel):
             return await self._on_server(kind, launch, options), None
+        launch = replace(launch, digests=kind.digests)
         server = await self._server(kind.python, launch, options)
         try:
             return await server.launch(launch), server.interpreter

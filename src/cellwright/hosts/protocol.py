@@ -6,7 +6,7 @@ This module neither opens sockets (see ``server`` and ``connection``) nor keeps 
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -36,6 +36,7 @@ __all__ = [
     "Comm",
     "DenoKernel",
     "Diagnostic",
+    "DigestFailure",
     "DropCheckpoint",
     "Event",
     "EventBody",
@@ -89,6 +90,8 @@ class PythonKernel(Tagged, frozen=True, tag="python"):
     """An ipykernel from a fork server; ``python`` is the project's interpreter, or none for the host's own."""
 
     python: str | None = None
+    digests: dict[str, str] = {}
+    """Where it finds plugins' digests, by the type's dotted name; an empty place takes one of ours out."""
 
 
 class DenoKernel(Tagged, frozen=True, tag="deno"):
@@ -575,6 +578,14 @@ class InputSettled(Tagged, frozen=True, tag="input_settled"):
     reason: str = ""
 
 
+class DigestFailure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A plugin's digest that a kernel dropped."""
+
+    name: Annotated[str, msgspec.Meta(max_length=500)]
+    reason: Annotated[str, msgspec.Meta(max_length=500)]
+    hangs: bool = False
+
+
 class Finished(Tagged, frozen=True, tag="finished"):
     """An execution's end. ``reason`` says why it did not end by itself, ``error`` what its code raised."""
 
@@ -588,6 +599,7 @@ class Finished(Tagged, frozen=True, tag="finished"):
     dropped_messages: int = 0
     exit_code: int | None = None
     """Of a script, or of the process that ended with it; negative where a signal ended it."""
+    digest_failures: tuple[DigestFailure, ...] = ()
 
 
 class Checkpointed(Tagged, frozen=True, tag="checkpointed"):

@@ -364,6 +364,7 @@ class ForkServer:
             "layers": launch.layers,
             "caches": caches,
             "approved": approved,
+            "digests": dict(launch.digests),
         }
         try:
             if self.isolation is not None and self.isolation.stands_by:

@@ -9,7 +9,7 @@ import logging
 import shutil
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -75,6 +75,8 @@ class KernelLaunch:
     """What its code may do, where that is less than the launcher's kernels mostly may."""
     shared: SharedWorkspace | None = None
     """The place as another kernel has it, where it is started beside that."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """Where a Python kernel finds digests besides our own, by type; an empty place takes one of ours out."""
 
 
 class Launcher(Protocol):

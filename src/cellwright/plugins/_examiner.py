@@ -1,8 +1,8 @@
 """Imports one plugin in this process, which ends then, and says what came of it: ``python -m`` this, see ``_findings``.
 
 Whatever a plugin does at import is met here first: that it raises, hangs, prints, leaves threads, or replaces functions
-that others use. This is no wall against malice: a plugin that passes is imported by the daemon. Tools alone, whose code
-only ever runs in the sandbox, are confined here too.
+that others use. This is no wall against malice: a plugin that passes is imported by the daemon. Tools and digests alone,
+whose code only ever runs in the sandbox, are confined here too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -31,8 +32,11 @@ __all__: list[str] = []
 _MOST_TOKENS = 1_000
 _MEMORY_BYTES = 2 << 30
 _MOST_TIMEOUT_S = 3_600.0
+_DOTTED = re.compile(r"\w+(\.\w+)+")
 _SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _OURS = ("cellwright", "cellwright_kernel")
+_CONFINED = ("digests", "tools")
+"""The kinds whose code only ever runs in the sandbox."""
 
 
 class _Refused(Exception):
@@ -54,7 +58,7 @@ def main() -> None:
 
 
 def _finding(kind: str, name: str, value: str, wanted: type | None, printed: int) -> Finding:
-    if kind == "tools":
+    if kind in _CONFINED:
         confine(_MEMORY_BYTES)
     before = _functions()
     started = time.perf_counter()
@@ -64,6 +68,7 @@ def _finding(kind: str, name: str, value: str, wanted: type | None, printed: int
         _check_manners(before, printed)
         _check_version(module)
         _check_type(kind, plugin, wanted)
+        _check_name(kind, name)
         tools = (_tool_finding(plugin, name),) if kind == "tools" else ()
         tokens = _tokens(tools)
     except _Refused as refused:
@@ -153,6 +158,11 @@ def _check_type(kind: str, plugin: Any, wanted: type | None) -> None:
             raise _Refused(
                 f"It gives {_a(type(one).__name__)}, and no {wanted.__name__ if wanted else 'function'}"
             )
+
+
+def _check_name(kind: str, name: str) -> None:
+    if kind == "digests" and not _DOTTED.fullmatch(name):
+        raise _Refused(f"Its entry point is called {name!r}, and not as a type is, such as 'acme.Die'")
 
 
 def _a(name: str) -> str:

@@ -42,6 +42,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             Kind("languages", "a language", "cellwright.notebook.languages:Language"),
             Kind("formats", "a format", "cellwright.formats.model:Format"),
             Kind("chart_types", "a chart type", "cellwright.charts.kinds:ChartKind"),
+            Kind("digests", "a digest", "cellwright_kernel.digests:callable"),
             Kind("fixers", "a fixer", "cellwright.plans.fixers:callable", several=True),
             Kind(
                 "error_classes", "an error class", "cellwright.plans.error_classes:ErrorClass", several=True

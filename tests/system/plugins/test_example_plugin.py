@@ -18,7 +18,7 @@ from tests.waiting import LIMIT_S
 
 EXAMPLE = ROOT / "examples" / "plugin"
 IDS = {
-    "approval_rules:precious", "chart_types:strip", "dialects:careful", "error_classes:quota",
+    "approval_rules:precious", "chart_types:strip", "dialects:careful", "digests:acme_dice.dice.Die", "error_classes:quota",
     "fixers:old_name", "formats:outline", "hosts:nearby", "languages:dice", "providers:parrot", "templates:example", "tools:roll",
 }  # fmt: skip
 
@@ -78,6 +78,7 @@ def test_one_of_each_kind_works_where_it_is_installed_and_leaves_nothing(example
     assert "`fetch_all` is called `fetch` now" in failed
     _runs_cells_of_dice(example, client, session)
     _draws_strips(example, client, session)
+    _tells_of_dice(client, session)
     _keeps_what_is_precious(example, client, session)
     there = client.call("notebook_create", name="there", host="nearby")["session_id"]
     assert "42" in _said(client, "cell_add_and_run", session_id=there, code="6 * 7")
@@ -119,6 +120,14 @@ def _keeps_what_is_precious(example: PluginPlace, client: Pump, session: str) ->
     )
     assert "packages are chosen by people here" in refused
     assert "nobody is there to ask" in refused
+
+
+def _tells_of_dice(client: Pump, session: str) -> None:
+    code = "from acme_dice.dice import Die\nDie(20, [3, 4])"
+    added = client.call("cell_add", session_id=session, code=code)["cell_id"]
+    told = _said(client, "cell_execute", session_id=session, cell_id=added)
+    assert "die of 20 sides, rolled 2 times, 7 in all" in told
+    assert "object at 0x" not in told
 
 
 def _draws_strips(example: PluginPlace, client: Pump, session: str) -> None:

@@ -33,6 +33,14 @@ def build(encodings, readings, theme):
     {body}
 PLUGIN = ChartKind(build, lambda shape, config: Encodings())
 """
+DIGEST = """
+import time
+CELLWRIGHT_API = 1
+class Thing:
+    pass
+def tell(thing):
+    {body}
+"""
 GOOD = FORMAT.format(body="return Written(b'good')")
 OTHERS = {
     "raises_at_import": ("raise OSError('no disk')\n", "Its import raised OSError: no disk"),
@@ -52,6 +60,11 @@ OTHERS = {
         "Its import replaced cellwright.notebook.document.Document.copy",
     ),
     "has_nothing": ("CELLWRIGHT_API = 1\n", "There is no 'PLUGIN' in has_nothing"),
+}
+DIGESTS = {
+    "sulks": "raise OSError('no words')",
+    "dreams": "time.sleep(1_000)",
+    "babbles": "return [thing]",
 }
 TOOLS = {
     "huge_schema": (
@@ -88,6 +101,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PluginPlace]:
         )
         tool = TOOL.format(before="", name="calculator", arguments="", body="return 1")
         (made.packages / "clashes_tool.py").write_text(tool)
+        for name, body in DIGESTS.items():
+            made.add(name, {"digests": f"{name}.Thing = {name}:tell"}, DIGEST.format(body=body))
+        made.add("nameless", {"digests": "nameless = nameless:tell"}, DIGEST.format(body="pass"))
         made.add("good", {"formats": "good = good:PLUGIN"}, GOOD)
         made.add("fails", {"formats": "fails = fails:PLUGIN"}, FORMAT.format(body="return 1 / 0"))
         made.add("torn", {"chart_types": "torn = torn:PLUGIN"}, CHART.format(body="raise OSError('torn')"))
@@ -130,6 +146,7 @@ def test_each_is_named_with_its_reason_and_what_it_does_at_work_is_counted(hosti
             client, "notebook_export", format="lies"
         )
     _meets_bad_charts(client)
+    _meets_bad_digests(client)
     assert "did not end in time" in _said(client, "loops")
     assert "not JSON serializable" in _said(client, "circle")
     assert "good" in _said(client, "notebook_export", format="good")
@@ -140,9 +157,12 @@ def test_each_is_named_with_its_reason_and_what_it_does_at_work_is_counted(hosti
         "fails/formats:fails": "raised",
         "lies/formats:lies": "returned",
         "loops/tools:loops": "did not end",
+        "dreams/digests:dreams.Thing": "did not end within 2 s",
     }
     for plugin, how in at_work.items():
         assert listed[plugin]["refused"].startswith(f"It was taken out for how it failed: it {how}")
+    assert listed["sulks/digests:sulks.Thing"]["refused"] is None  # it failed once
+    assert "is called 'nameless'" in listed["nameless/digests:nameless"]["refused"]
     assert hostile.run("plugins", "enable", "fails").returncode == 0
     assert hostile.run("plugins", "disable", "formats:good").returncode == 0
     listed = hostile.listed()
@@ -161,6 +181,13 @@ def _meets_bad_charts(client: Pump) -> None:
     assert "there is no type 'torn'" in drawn("torn")
     assert "data is not fetched from addresses" in drawn("outside")
     assert "table" in drawn("table")
+
+
+def _meets_bad_digests(client: Pump) -> None:
+    for name in DIGESTS:
+        for _ in range(2):
+            told = _said(client, "cell_add_and_run", code=f"import {name}\n{name}.Thing()")
+            assert f"<{name}.Thing" in told
 
 
 def _said(client: Pump, tool: str, **arguments: Any) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.hosts._runner import OUTPUTS, output_of, reply_of
+from cellwright.hosts.protocol import DigestFailure
 from cellwright.notebook.outputs import OutputCollector
 
 JSON = st.recursive(
@@ -90,6 +92,7 @@ def test_any_reply_can_be_told(content: Any, metadata: Any) -> None:
 def test_a_good_reply_keeps_what_it_says() -> None:
     content = {"status": "error", "execution_count": 2, "ename": "E", "evalue": "v", "traceback": ["t"]}
     told = {"dropped_bytes": 5, "dropped_messages": 1, "exit_code": -9}
-    about = {"cellwright": {**told, "place": {}}}
+    failure = DigestFailure("acme.Die", "raised OSError", hangs=True)
+    about = {"cellwright": {**told, "place": {}, "digest_failures": [msgspec.to_builtins(failure)]}}
     reply = reply_of(json.dumps(content).encode(), json.dumps(about).encode())
-    assert reply == content | {"cellwright": told}
+    assert reply == content | {"cellwright": told | {"digest_failures": [failure]}}

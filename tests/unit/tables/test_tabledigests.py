@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright_kernel._value_digests import digest_of
+from cellwright_kernel._value_digests import Digests
 from cellwright_kernel.frames import frame_of, table_of
 from cellwright_kernel.tabledigests import frame_digest, table_digest, value_text
 from cellwright_kernel.tables import Column, Table
@@ -125,7 +125,7 @@ NESTED = st.recursive(
 @settings(deadline=None)
 @given(NESTED)
 def test_any_nesting_is_told_within_bounds(value: Any) -> None:
-    digest = digest_of(value)
+    digest = Digests().of(value)
     if isinstance(value, list | tuple | dict):
         assert digest
         assert len(digest) <= 1_200
@@ -144,7 +144,7 @@ def test_any_columns_are_told_within_bounds(rows: Any) -> None:
 
 
 def test_the_order_of_a_nesting_is_told_with_what_only_some_have() -> None:
-    digest = digest_of([{"id": 1, "tags": ["a", "b", "c"]}, {"id": 2, "at": {"x": 1.5}}] * 50)
+    digest = Digests().of([{"id": 1, "tags": ["a", "b", "c"]}, {"id": 2, "at": {"x": 1.5}}] * 50)
     assert digest == (
         "list of 100 dict\nid: int, 1\ntags?: list of 3 str, a, b, …\nat?: dict of 1 keys\n  x: float, 1.5"
     )
@@ -158,7 +158,7 @@ def test_columns_beyond_the_bound_are_counted() -> None:
 
 
 def test_a_nesting_too_large_to_tell_ends_with_a_whole_line() -> None:
-    digest = digest_of(
+    digest = Digests().of(
         {f"key {number}": {f"inner {inner}": "x" * 20 for inner in range(20)} for number in range(20)}
     )
     assert digest is not None
