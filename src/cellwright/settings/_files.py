@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import CellwrightError
-from cellwright.settings.paths import user_settings_file
 
 __all__ = ["PATHS", "SRCBOOK_NAMES", "SettingsFile", "SettingsUnreadable", "read_files", "storage_in_files"]
 
@@ -105,33 +104,35 @@ class SettingsFile:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def read_files(directory: Path, *, srcbook_file: str | None = None) -> list[SettingsFile]:
-    """Every settings file that counts for somebody who works in ``directory``, the weakest first.
+def read_files(directory: Path, user_file: str, *, srcbook_file: str | None = None) -> list[SettingsFile]:
+    """Every settings file that counts for somebody who works in ``directory``, the weakest first; ``user_file`` is theirs.
 
     Raises:
         SettingsUnreadable: a file is there but is not TOML or JSON.
     """
     tomls = []
-    user = Path(user_settings_file())
+    user = Path(user_file)
     if user.is_file():
         tomls.append(_read_toml(user))
     project = _project_file(directory)
     if project is not None and project != user:
-        tomls.append(_project_settings(project))
+        tomls.append(_project_settings(project, user))
     if srcbook_file is not None:
         return [_read_srcbook(Path(srcbook_file).expanduser()), *tomls]
     for file in reversed(tomls):
         if (named := file.values.get("srcbook_file")) is not None:
             srcbook = _read_srcbook(Path(named).expanduser())
             # What a project's file may not say, it may not have said by another.
-            return [srcbook if file.path == user else _without_the_users(srcbook), *tomls]
+            return [srcbook if file.path == user else _without_the_users(srcbook, user), *tomls]
     return tomls
 
 
-def storage_in_files(directory: str) -> str | None:
+def storage_in_files(directory: str, user_file: str) -> str | None:
     """The storage directory that the files name, if any does."""
     named = None
-    for file in read_files(Path(directory), srcbook_file=os.environ.get("CELLWRIGHT_SRCBOOK_FILE")):
+    for file in read_files(
+        Path(directory), user_file, srcbook_file=os.environ.get("CELLWRIGHT_SRCBOOK_FILE")
+    ):
         named = file.values.get("storage", named)
     return named if isinstance(named, str) else None
 
@@ -149,8 +150,8 @@ def _project_file(directory: Path) -> Path | None:
     return None
 
 
-def _project_settings(path: Path) -> SettingsFile:
-    file = _without_the_users(_read_toml(path))
+def _project_settings(path: Path, user: Path) -> SettingsFile:
+    file = _without_the_users(_read_toml(path), user)
     for name in ("root", "roots", "notebook_dir"):
         value = file.values.get(name, ())
         wanted = [value] if isinstance(value, str) else value
@@ -165,10 +166,10 @@ def _project_settings(path: Path) -> SettingsFile:
     return file
 
 
-def _without_the_users(file: SettingsFile) -> SettingsFile:
+def _without_the_users(file: SettingsFile, user: Path) -> SettingsFile:
     for name in sorted(ONLY_THE_USER_SAYS & file.values.keys()):
         del file.values[name]
-        file.refused[name] = f"only {user_settings_file()}, a variable or a flag may say it"
+        file.refused[name] = f"only {user}, a variable or a flag may say it"
     return file
 
 

@@ -21,6 +21,7 @@ from cellwright.errors import CellwrightError
 from cellwright.settings._files import SRCBOOK_NAMES, SettingsFile, read_files
 from cellwright.settings.model import ApprovalRules, Settings
 from cellwright.settings.modelkeys import MODEL_VARIABLES
+from cellwright.settings.paths import user_settings_file
 
 __all__ = ["Problem", "SettingsRefused", "examine_settings", "load_settings"]
 
@@ -76,7 +77,9 @@ def load_settings(directory: Path | None = None, **flags: Any) -> Settings:
     """
     directory = directory or Path.cwd()
     files = read_files(
-        directory, srcbook_file=flags.get("srcbook_file") or os.environ.get("CELLWRIGHT_SRCBOOK_FILE")
+        directory,
+        user_settings_file(),
+        srcbook_file=flags.get("srcbook_file") or os.environ.get("CELLWRIGHT_SRCBOOK_FILE"),
     )
     problems = list(_unknown_in_files(files))
     if problems:
@@ -122,7 +125,7 @@ def examine_settings(directory: Path | None = None, **flags: Any) -> list[Proble
         for name, danger in settings.dangers.items():
             problems.append(Problem(name, danger, f"remove {name}, unless you trust all code that runs here"))
     problems += _unknown_variables(os.environ)
-    for file in read_files(directory):
+    for file in read_files(directory, user_settings_file()):
         for name, reason in file.refused.items():
             problems.append(Problem(f"{file.path}: {name}", f"ignored: {reason}", f"move {name} there"))
     return problems

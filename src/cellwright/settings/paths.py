@@ -49,7 +49,7 @@ def find_storage(directory: str) -> str:
     if not given:
         from cellwright.settings import _files  # needed only where nothing is said more directly
 
-        given = _files.storage_in_files(directory)
+        given = _files.storage_in_files(directory, user_settings_file())
     given = given or _default_storage()
     return os.path.realpath(os.path.join(directory, os.path.expanduser(given)))
 
@@ -65,7 +65,9 @@ def written_settings(directory: str) -> dict[str, Any]:
     from cellwright.settings import _files  # as in find_storage
 
     said: dict[str, Any] = {}
-    for file in _files.read_files(Path(directory), srcbook_file=os.environ.get("CELLWRIGHT_SRCBOOK_FILE")):
+    for file in _files.read_files(
+        Path(directory), user_settings_file(), srcbook_file=os.environ.get("CELLWRIGHT_SRCBOOK_FILE")
+    ):
         said |= file.values
     prefix = "cellwright_"
     variables = {name.lower(): value for name, value in os.environ.items()}
