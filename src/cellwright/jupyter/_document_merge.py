@@ -128,10 +128,10 @@ class Sheet:
         return [cell.id for cell in self.cells]
 
     def to_bytes(self) -> bytes:
-        """The sheet as a notebook's file."""
+        """The sheet as a notebook's file, the same bytes whatever the order of names: servers write them in an order of their own."""
         cells = [cell.fields for cell in self.cells]
         whole = {"cells": cells, "metadata": self.metadata or {}, "nbformat": 4, "nbformat_minor": 5}
-        return json.dumps(whole, ensure_ascii=False).encode()
+        return json.dumps(whole, ensure_ascii=False, sort_keys=True).encode()
 
     @property
     def by_id(self) -> dict[str, SheetCell]:

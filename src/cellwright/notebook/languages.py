@@ -170,7 +170,8 @@ def language_of_file(filename: str) -> str | None:
 def new_notebook_metadata(language: str) -> dict[str, Any]:
     """What the metadata of a new notebook in this language says."""
     found = find_language(language)
-    return {"language_info": {"name": language}, **(found.metadata if found is not None else {})}
+    metadata = found.metadata if found is not None else {}
+    return {**metadata, "language_info": metadata.get("language_info", {"name": language})}
 
 
 def notebook_language(document: Document) -> str:

@@ -259,7 +259,8 @@ def test_keys_and_models_are_entered_on_the_page_and_never_shown_again(
         kept = served.place.storage / "models.json"
         assert json.loads(kept.read_text()) == [f"{provider.url}/v1#mine"]
         page.get_by_text("Keys and models", exact=True).last.click()
-        with page.expect_response("**/chat/models/forget"):
+        # The page is loaded anew then; another one is not opened meanwhile.
+        with page.expect_response("**/chat/models/forget"), page.expect_navigation():
             page.get_by_role("button", name="Forget http").click()
         assert json.loads(kept.read_text()) == []
     written = [path for path in served.place.root.rglob("*") if path.is_file()]

@@ -48,7 +48,7 @@ async def test_a_spent_budget_stops_with_a_report_and_what_was_done_stays(
     outcome = await ask("Go on for ever", script, budget=budget)
     assert not outcome.ok
     assert words in outcome.report
-    assert "--budget" in outcome.report
+    assert "Raise it" in outcome.report
     assert any(cell.source == "x0 = 0" for cell in engine.session(outcome.session_id).cells)
 
 

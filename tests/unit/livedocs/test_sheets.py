@@ -150,3 +150,10 @@ def test_what_is_no_cell_in_a_shared_document_does_no_harm() -> None:
     }
     assert SheetCell.of(odd) == cell("a", "")
     assert SheetCell.of({"id": "b", "cell_type": "hologram"}).kind == "raw"
+
+
+def test_a_notebook_is_the_same_one_whatever_order_its_server_writes_names_in() -> None:
+    ours = {"language_info": {"version": "3", "name": "python"}, "kernelspec": {"name": "python3"}}
+    # As Jupyter's server writes files; one that never seems to have what was written is written again and again.
+    theirs = json.loads(json.dumps(ours, sort_keys=True))
+    assert Sheet((), ours).to_bytes() == Sheet((), theirs).to_bytes()

@@ -14,6 +14,7 @@ from cellwright.notebook.languages import (
     cell_metadata,
     every_language,
     language_of_file,
+    new_notebook_metadata,
     notebook_language,
 )
 from cellwright.plugins._entry_points import OURS, PluginEntry
@@ -111,3 +112,8 @@ def test_a_kernel_that_runs_since_an_earlier_version_is_told_the_names_that_it_k
     language: str, name: str | None
 ) -> None:
     assert named_language(language) == name
+
+
+def test_a_new_notebooks_metadata_comes_in_the_order_that_jupyter_writes() -> None:
+    assert list(new_notebook_metadata("python")) == ["kernelspec", "language_info"]
+    assert new_notebook_metadata("sql") == {"language_info": {"name": "sql"}}
