@@ -169,7 +169,12 @@ def _cells_module(name: str) -> Any:
 
 def _completion(cells: str | None) -> Callable[[Any, str, int], dict[str, Any]] | None:
     """What completes cells of a language; None where Python's own completion has to do."""
-    return getattr(_cells_module(cells), "complete", None) if cells is not None else None
+    if cells is None:
+        return None
+    try:
+        return getattr(_cells_module(cells), "complete", None)
+    except ModuleNotFoundError:
+        return None  # what its cells need is told when one is run
 
 
 class Kernel(IPythonKernel):

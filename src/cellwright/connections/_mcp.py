@@ -188,9 +188,13 @@ def _program(given: Given) -> StdioServerParameters:
     )
 
 
+# What the SDK says for a server that is gone, and for one that has forgotten us.
+_LOST = frozenset({"Connection closed", "Session terminated"})
+
+
 def _is_an_answer(error: Exception) -> bool:
     """Whether the server said it, and will answer the next request."""
-    return isinstance(error, MCPError) and error.message != "Connection closed"
+    return isinstance(error, MCPError) and error.message not in _LOST
 
 
 def _why(error: BaseException) -> str:
@@ -211,23 +215,24 @@ def _text(result: CallToolResult) -> str:
 
 def _told(tool: Tool) -> dict[str, Any]:
     schema = tool.input_schema
-    needed = schema.get("required", ())
-    known = schema.get("properties", {})
+    needed = schema.get("required") or ()
+    known = schema.get("properties") or {}
     arguments = [[name, name in needed, _type(one)] for name, one in known.items() if isinstance(one, dict)]
     return {"name": tool.name, "about": " ".join((tool.description or "").split()), "arguments": arguments}
 
 
-def _type(schema: Mapping[str, Any]) -> str:
+def _type(schema: Any) -> str:
     """An argument's type, as short as it can be said."""
     return "|".join(dict.fromkeys(_types(schema)))[:_LONGEST_TYPE]
 
 
-def _types(schema: Mapping[str, Any]) -> Iterator[str]:
-    for one in schema.get("enum", ()):
-        yield json.dumps(one, ensure_ascii=False)
-    if "enum" in schema:
+def _types(schema: Any) -> Iterator[str]:
+    if not isinstance(schema, Mapping):  # `true` is a schema, too: of anything
         return
-    for other in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+    if values := schema.get("enum"):
+        yield from (json.dumps(one, ensure_ascii=False) for one in values)
+        return
+    for other in (*(schema.get("anyOf") or ()), *(schema.get("oneOf") or ())):
         yield from _types(other)
     kind = schema.get("type")
     if kind == "array":

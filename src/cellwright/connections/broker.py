@@ -19,6 +19,7 @@ from cellwright import children
 from cellwright.connections.known import Connection
 from cellwright.errors import ConnectionFailed
 from cellwright.rlimits import unlimited_children
+from cellwright_kernel.descendants import kill_tree
 
 __all__ = ["Answer", "Broker"]
 
@@ -112,7 +113,8 @@ class Broker:
         """End the process, and with it what it does now."""
         process, self._process = self._process, None
         if process is not None:
-            children.kill(process)
+            # Also what a server of tools has started: nobody else would end that.
+            kill_tree(process.pid)
             await children.end(process)
 
     async def _started(self) -> Process:

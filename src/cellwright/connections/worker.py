@@ -34,6 +34,7 @@ _SERVICES = {
 _LIBRARIES = frozenset({"psycopg", "pymysql", "obstore", "duckdb"})
 _MEMORY_BYTES = 2 << 30
 _SHORTEST_SECRET = 4
+_SHORTEST_TOKEN = 12
 _REDACTED = b"[redacted]"
 
 
@@ -93,10 +94,11 @@ def _failure(error: Exception) -> Reply:
 
 
 def _secrets(given: Given) -> Iterator[str]:
-    """What must not leave: the credential, and what an address of an MCP server carries behind its path."""
+    """What must not leave: the credential, and what is as long as a token in an MCP server's address."""
     yield given.password or ""
     if given.kind == "mcp":
-        yield from given.query.values()
+        # Shorter ones are words, such as `true`, which answers are full of.
+        yield from (value for value in given.query.values() if len(value) >= _SHORTEST_TOKEN)
 
 
 def _spellings(password: str) -> list[bytes]:

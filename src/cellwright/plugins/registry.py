@@ -176,7 +176,7 @@ def _judged(
         if _is_named(entry, choices.disabled):
             plugin.refused = "It is disabled: `cellwright plugins enable` lets it in again"
         elif first is not entry:
-            plugin.refused = f"{first.distribution} has {entry.id} already"
+            plugin.refused, plugin.missed = f"{first.distribution} has {entry.id} already", True
         elif storage is None and not entry.is_ours:
             plugin.refused = "This process uses Cellwright's own plugins alone"
         elif failed is not None and failed.version == entry.version:

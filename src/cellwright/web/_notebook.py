@@ -384,11 +384,18 @@ class _Notebook:
 
 
 def _cell_html(session: Session, view: CellView) -> Markup:
+    notebook = _Notebook(session.id, session.language)
+    # Large ones are few, and would be most of what is kept.
+    if len(view.code) + len(view.outputs) > _KEPT_CHARACTERS:
+        return Markup(render("cell.html", session=notebook, cell=view))  # noqa: S704  # the template escapes
     # Times are told without a date on their own day.
-    return _made_cell(_Notebook(session.id, session.language), view, time.localtime()[:3])
+    return _made_cell(notebook, view, time.localtime()[:3])
 
 
-@functools.lru_cache(maxsize=2048)
+_KEPT_CHARACTERS = 10_000
+
+
+@functools.lru_cache(maxsize=1024)
 def _made_cell(session: _Notebook, view: CellView, today: tuple[int, ...]) -> Markup:
     """A cell that is as it was need not be made again when somebody opens its notebook once more."""
     del today
