@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import msgspec
@@ -28,16 +28,13 @@ from cellwright.engine import Execution, Session
 from cellwright.engine.approvals import AnsweredLater, Approval, Approvals, Choice, Decision, asked_through
 from cellwright.engine.questions import Question
 from cellwright.errors import QuestionOver
+from cellwright.mcp.clients import Caller
 from cellwright.mcp.outputs import clean
-
-if TYPE_CHECKING:  # which ask by this
-    from cellwright.mcp.calls import Call, Caller
 
 __all__ = [
     "OUR_STATE",
     "InputNeeded",
     "Round",
-    "approvals_of",
     "ask_in_turn",
     "asked_by_call",
     "form_of",
@@ -87,19 +84,19 @@ def form_of(session: Session, question: Question) -> ElicitRequestFormParams:
     return ElicitRequestFormParams(message=message, requested_schema=schema)
 
 
-async def ask_in_turn(call: Call, session: Session, executions: Sequence[Execution]) -> Question | None:
+async def ask_in_turn(caller: Caller, session: Session, executions: Sequence[Execution]) -> Question | None:
     """Ask a client of the handshake era every question of these executions, until cancelled.
 
     Returns a question that only the client's next call can answer, for a client of the newest protocol.
     """
     while True:
         question = _of(session, executions)
-        if question is None or (question.is_password and not call.caller.asks_passwords):
+        if question is None or (question.is_password and not caller.asks_passwords):
             await session.questions.change()
-        elif call.caller.asks == "rounds":
+        elif caller.asks == "rounds":
             return question
         else:
-            await _ask(call, session, question)
+            await _ask(caller, session, question)
 
 
 def needs_input(session: Session, executions: Sequence[Execution], question: Question) -> InputNeeded:
@@ -117,7 +114,7 @@ async def take_answer(session: Session, question: Question, answers: Mapping[str
         await session.questions.decline(question, "the client did not ask its person")
 
 
-async def _ask(call: Call, session: Session, question: Question) -> None:
+async def _ask(caller: Caller, session: Session, question: Question) -> None:
     """Ask once; whatever becomes of that, the question is over afterwards."""
     given: ElicitResult | None = None
     async with anyio.create_task_group() as tasks:
@@ -129,7 +126,7 @@ async def _ask(call: Call, session: Session, question: Question) -> None:
 
         tasks.start_soon(withdraw)
         try:
-            given = await call.caller.elicit(form_of(session, question))
+            given = await caller.elicit(form_of(session, question))
         except MCPError:
             given = ElicitResult(action="cancel")
         tasks.cancel_scope.cancel()
@@ -177,7 +174,7 @@ def asked_by_call(caller: Caller, notes: list[str]) -> Iterator[None]:
         asker.over = True
 
 
-def approvals_of(state: str) -> tuple[str, ...]:
+def _approvals_of(state: str) -> tuple[str, ...]:
     """The ids in the state of a call that was answered with something to approve."""
     return (
         tuple(state.removeprefix(_APPROVALS_STATE).split(",")) if state.startswith(_APPROVALS_STATE) else ()
@@ -186,7 +183,7 @@ def approvals_of(state: str) -> tuple[str, ...]:
 
 async def take_approvals(approvals: Approvals, caller: Caller) -> None:
     """Take what a client's person answered to what an earlier call of this one asked."""
-    for question_id in caller.approvals:
+    for question_id in _approvals_of(caller.request_state):
         if isinstance(given := caller.answers.get(question_id), ElicitResult):
             with suppress(QuestionOver):  # on the page somebody was faster
                 await approvals.answer(question_id, _choice(given), by=_person(caller))
@@ -200,7 +197,7 @@ class _CallAsker:
         self._notes = notes
         self._task = anyio.get_current_task().id
         self.name = _person(caller)
-        self.earlier = list(caller.approvals)
+        self.earlier = list(_approvals_of(caller.request_state))
         self.over = False
         """Whether the call has been answered; what it began may go on, and has nobody to ask here."""
 

@@ -15,7 +15,8 @@ from mcp.types import TextContent
 from pydantic import TypeAdapter
 
 from cellwright.mcp._arguments import published_schema
-from cellwright.mcp.calls import Call, Caller, Definition, as_tool, unknown_tool
+from cellwright.mcp.calls import Call, Definition, as_tool, unknown_tool
+from cellwright.mcp.clients import Caller
 from cellwright.mcp.toolsets import TOOLSETS
 from cellwright.tools.script_calls import CallRefused
 

@@ -188,7 +188,7 @@ async def _follow_and_ask(
     async with anyio.create_task_group() as tasks:
 
         async def ask() -> None:
-            question = await ask_in_turn(call, session, executions)
+            question = await ask_in_turn(call.caller, session, executions)
             if question is not None:
                 asked.append(question)
                 tasks.cancel_scope.cancel()

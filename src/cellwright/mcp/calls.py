@@ -10,37 +10,27 @@ import difflib
 import json
 import os
 import re
-import warnings
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
-from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-from mcp import MCPDeprecationWarning
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
-from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
-    LOG_LEVEL_META_KEY,
     CallToolResult,
     ContentBlock,
-    ElicitRequestFormParams,
-    ElicitResult,
     ImageContent,
     InputRequiredResult,
-    LoggingLevel,
     ResourceLink,
     TextContent,
     ToolAnnotations,
 )
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-from starlette.requests import ClientDisconnect
 
 import cellwright
 from cellwright.audit import acting, actor
@@ -67,16 +57,16 @@ from cellwright.mcp._arguments import (
     published_schema,
     unit_note,
 )
-from cellwright.mcp._elicitation import OUR_STATE, InputNeeded, approvals_of, asked_by_call, take_approvals
+from cellwright.mcp._elicitation import OUR_STATE, InputNeeded, asked_by_call, take_approvals
 from cellwright.mcp._looks import icon_of, server_icon, title_of
 from cellwright.mcp._tool_names import ToolNames
-from cellwright.mcp.apps.shell import ABOUT, VIEW_OF_TOOL, shows_apps
-from cellwright.mcp.clients import Client, Clients, Pace
+from cellwright.mcp.apps.shell import ABOUT, VIEW_OF_TOOL
+from cellwright.mcp.clients import Caller, Client, Clients, Pace, RequestCaller
 from cellwright.mcp.context import Knowledge, handback_note
 from cellwright.notebook import slug
 from cellwright.oauth.scopes import Scope
 from cellwright.plans import Planner
-from cellwright.settings import Settings, fenced
+from cellwright.settings import fenced
 from cellwright.templates import Catalogue
 from cellwright.tools.web.fetch import Fetcher
 from cellwright.verification import Verifier
@@ -86,7 +76,6 @@ __all__ = [
     "DESTROYS",
     "READS",
     "Call",
-    "Caller",
     "Definition",
     "Reply",
     "ServerTool",
@@ -95,7 +84,6 @@ __all__ = [
     "as_tool",
     "data_reply",
     "find_session",
-    "form_for",
     "unknown_tool",
     "untimed",
 ]
@@ -451,7 +439,10 @@ class ServerTool(Tool):
     ) -> CallToolResult | InputRequiredResult:
         clients: Clients = context.request_context.lifespan_context
         try:
-            caller = RequestCaller(context, self.shared.engine.settings)
+            settings = self.shared.engine.settings
+            caller = RequestCaller(
+                context, structured_clients=settings.structured_clients, app_clients=settings.app_clients
+            )
             return await self.answer(arguments, clients.of(context.request_context), caller)
         except InputNeeded as needed:
             return needed.result
@@ -495,7 +486,7 @@ class ServerTool(Tool):
             # Where a call's client cannot ask, whoever made the call may have somebody.
             asking = nullcontext() if caller.asks == "no" else asked_by_call(caller, call.notes)
             with acting(f"mcp:{caller.program or 'unnamed'}"), asking:
-                if caller.approvals:
+                if caller.request_state:
                     await take_approvals(call.engine.approvals, caller)
                 reply = await self._run_beside(call, checked)
         except CellwrightError as error:
@@ -546,140 +537,6 @@ def _result(
     meta = {ABOUT: about} if about else None
     data = data if caller.form != "text" else None
     return CallToolResult(content=content, structured_content=data, _meta=meta)
-
-
-# Who makes a tool call, and what it hears while the call goes on: progress, log messages, whether it was
-# taken back.
-
-_MAX_PROGRAM = 60
-
-_FIRST_WITH_LINKS = "2025-06-18"
-
-Form: TypeAlias = Literal["text", "data", "both"]
-
-STRUCTURED = "cellwright/structured"
-"""The experimental capability by which a client asks for structured content instead of text."""
-
-_COMMAND_LINE = "cellwright"
-
-
-def form_for(session: ServerSession, settings: Settings) -> Form:
-    """The form in which a client gets data: a model is to read it once, and a program wants it whole."""
-    about, able = session.client_params, session.client_capabilities
-    name = about.client_info.name if about is not None else ""
-    if name == _COMMAND_LINE:
-        return "both"
-    asks = STRUCTURED in ((able and able.experimental) or {})
-    return "data" if asks or any(fnmatchcase(name, one) for one in settings.structured_clients) else "text"
-
-
-_PASSWORDS = "cellwright/passwords"
-
-
-class Caller:
-    """A caller in the same process: it hears nothing before the reply, and takes a call back by cancelling its task."""
-
-    wants_log = False
-    """Whether it is sent log messages during the call."""
-    asks: Literal["no", "calls", "rounds"] = "no"
-    """Whether its person can be asked something: by a request during its call, or by an answer to it."""
-    shows_apps = False
-    """Whether a result is shown by an app, where it has one."""
-    asks_passwords = False
-    """Whether it does so where nobody else sees the answer."""
-    form: Form = "both"
-    """In which form it gets data; nothing is sent to a program in this process, and so both cost nothing."""
-    knows_links = False
-    """Whether its protocol has links to resources in replies."""
-    answers: Mapping[str, Any] = MappingProxyType({})
-    """What its person answered, where the call goes on after that."""
-    approvals: tuple[str, ...] = ()
-    """The ids of what it was asked to have approved, where the call is made again after that."""
-
-    def __init__(self, program: str | None, session: ServerSession | None = None) -> None:
-        self.program = program
-        """What it calls itself."""
-        self.session = session
-        """Its connection, where it has one: its own model may be asked through it."""
-
-    async def report_progress(self, progress: float, message: str, *, total: float | None = None) -> None:
-        """Tell how far the call is; without a total ``progress`` is only more than before."""
-
-    async def log(self, level: LoggingLevel, data: Any) -> None:
-        """Send a log message; only where ``wants_log`` says so."""
-
-    async def elicit(self, form: ElicitRequestFormParams) -> ElicitResult:
-        """Ask its person; only where ``asks`` says that it is done by calls.
-
-        Raises:
-            MCPError: the client could not.
-        """
-        return ElicitResult(action="cancel")
-
-    async def tools_changed(self) -> None:
-        """Tell it that it has other tools than before."""
-
-    async def was_cancelled(self) -> bool:
-        """Whether the caller took back this call, rather than went away or was cut off by the daemon's end."""
-        return True
-
-
-class RequestCaller(Caller):
-    """The client that sent a request."""
-
-    def __init__(self, context: Context[Clients, Any], settings: Settings) -> None:
-        session = context.request_context.session
-        about = session.client_params
-        super().__init__(about.client_info.name[:_MAX_PROGRAM] if about is not None else None, session)
-        self._context = context
-        self.form = form_for(session, settings)
-        self.knows_links = context.request_context.protocol_version >= _FIRST_WITH_LINKS
-        self.wants_log = LOG_LEVEL_META_KEY in (context.request_context.meta or {})
-        able = context.client_capabilities
-        form = able.elicitation if able is not None else None
-        # A bare capability, the only one before there were modes, is that of forms.
-        if form is not None and (form.form is not None or form.url is None):
-            self.asks = "rounds" if context.request_context.protocol_version >= "2026" else "calls"
-            self.asks_passwords = _PASSWORDS in ((able and able.experimental) or {})
-        may = bool(settings.app_clients) or (able is not None and bool(able.extensions))
-        self.shows_apps = may and shows_apps(able, about, settings.app_clients)
-        self.answers = context.input_responses or {}
-        self.approvals = approvals_of(context.request_state) if context.request_state else ()
-
-    async def report_progress(self, progress: float, message: str, *, total: float | None = None) -> None:
-        await self._context.report_progress(progress, total, message)
-
-    async def log(self, level: LoggingLevel, data: Any) -> None:
-        with warnings.catch_warnings():
-            # Deprecated by the newest protocol, and still asked for. Awaited outside: the filters are everybody's.
-            warnings.simplefilter("ignore", MCPDeprecationWarning)
-            sending = self._context.session.send_log_message(level, data, logger="cellwright")
-        await sending
-
-    async def tools_changed(self) -> None:
-        if self._context.request_context.protocol_version >= "2026":
-            await self._context.notify_tools_changed()
-        else:
-            await self._context.session.send_tool_list_changed()
-
-    async def elicit(self, form: ElicitRequestFormParams) -> ElicitResult:
-        session: ServerSession = self._context.session
-        return await session.elicit_form(
-            form.message, form.requested_schema, related_request_id=self._context.request_id
-        )
-
-    async def was_cancelled(self) -> bool:
-        context = self._context.request_context
-        # The SDK has no public word for this yet: the request's own channel knows that its peer cancelled it.
-        if context.session._request_outbound.cancel_requested.is_set():  # noqa: SLF001
-            return True
-        if context.request is None:
-            return False
-        try:
-            # The newest protocol has no other way over HTTP to take back a call than to close its response.
-            return context.protocol_version >= "2026" and await context.request.is_disconnected()
-        except (ClientDisconnect, RuntimeError):
-            return False
 
 
 # Which session a caller means: by id, by its notebook's path, by its name with or without the time in front, or by

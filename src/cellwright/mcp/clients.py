@@ -1,4 +1,4 @@
-"""Clients of the MCP server: what each has worked with and follows, how to reach it, and what it is told of the engine.
+"""Clients of the MCP server: what each has worked with and follows, and how replies and events reach it.
 
 There is no notebook that clients share as "current": each has its own sessions here, and they are forgotten with
 the connection. A client that keeps no connection (stateless HTTP) has none, and must name its sessions.
@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, get_args
 
 import anyio
 from mcp import MCPDeprecationWarning
 from mcp.server.context import ServerRequestContext
+from mcp.server.mcpserver import Context
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, SubscriptionBus
-from mcp.types import LoggingLevel
-from starlette.requests import Request
+from mcp.types import LOG_LEVEL_META_KEY, ElicitRequestFormParams, ElicitResult, LoggingLevel
+from starlette.requests import ClientDisconnect, Request
 
 from cellwright.engine import Engine, Event, Missed
 from cellwright.engine.records import Handback
+from cellwright.mcp.apps.shell import shows_apps
 from cellwright.mcp.context import Knowledge
 from cellwright.mcp.outputs import cell_output_uri, clean, data_uri, parts_of, session_uri
 from cellwright.presence import Visitor
@@ -32,12 +36,15 @@ from cellwright.text_budget import cut_middle
 
 __all__ = [
     "NO_GRANTS",
+    "Caller",
     "Client",
     "ClientGrants",
     "Clients",
     "Notifier",
     "Pace",
+    "RequestCaller",
     "RequestContext",
+    "form_for",
     "log_entry",
 ]
 
@@ -202,6 +209,149 @@ class Clients:
         if len(self._by_header) > _MOST_HTTP_CLIENTS:
             self._by_header.popitem(last=False)
         return client
+
+
+# Who makes a tool call, and what it hears while the call goes on: progress, log messages, whether it was
+# taken back.
+
+_MAX_PROGRAM = 60
+
+_FIRST_WITH_LINKS = "2025-06-18"
+
+Form: TypeAlias = Literal["text", "data", "both"]
+
+STRUCTURED = "cellwright/structured"
+"""The experimental capability by which a client asks for structured content instead of text."""
+
+_COMMAND_LINE = "cellwright"
+
+
+def form_for(session: ServerSession, structured_clients: Iterable[str]) -> Form:
+    """The form in which a client gets data: a model is to read it once, and a program wants it whole.
+
+    ``structured_clients`` are patterns of the names of programs that do not say so themselves.
+    """
+    about, able = session.client_params, session.client_capabilities
+    name = about.client_info.name if about is not None else ""
+    if name == _COMMAND_LINE:
+        return "both"
+    asks = STRUCTURED in ((able and able.experimental) or {})
+    return "data" if asks or any(fnmatchcase(name, one) for one in structured_clients) else "text"
+
+
+_PASSWORDS = "cellwright/passwords"
+
+
+class Caller:
+    """A caller in the same process: it hears nothing before the reply, and takes a call back by cancelling its task."""
+
+    wants_log = False
+    """Whether it is sent log messages during the call."""
+    asks: Literal["no", "calls", "rounds"] = "no"
+    """Whether its person can be asked something: by a request during its call, or by an answer to it."""
+    shows_apps = False
+    """Whether a result is shown by an app, where it has one."""
+    asks_passwords = False
+    """Whether it does so where nobody else sees the answer."""
+    form: Form = "both"
+    """In which form it gets data; nothing is sent to a program in this process, and so both cost nothing."""
+    knows_links = False
+    """Whether its protocol has links to resources in replies."""
+    answers: Mapping[str, Any] = MappingProxyType({})
+    """What its person answered, where the call goes on after that."""
+    request_state: str = ""
+    """What the answer to an earlier call gave it to bring back, where the call is made again after a question."""
+
+    def __init__(self, program: str | None, session: ServerSession | None = None) -> None:
+        self.program = program
+        """What it calls itself."""
+        self.session = session
+        """Its connection, where it has one: its own model may be asked through it."""
+
+    async def report_progress(self, progress: float, message: str, *, total: float | None = None) -> None:
+        """Tell how far the call is; without a total ``progress`` is only more than before."""
+
+    async def log(self, level: LoggingLevel, data: Any) -> None:
+        """Send a log message; only where ``wants_log`` says so."""
+
+    async def elicit(self, form: ElicitRequestFormParams) -> ElicitResult:
+        """Ask its person; only where ``asks`` says that it is done by calls.
+
+        Raises:
+            MCPError: the client could not.
+        """
+        return ElicitResult(action="cancel")
+
+    async def tools_changed(self) -> None:
+        """Tell it that it has other tools than before."""
+
+    async def was_cancelled(self) -> bool:
+        """Whether the caller took back this call, rather than went away or was cut off by the daemon's end."""
+        return True
+
+
+class RequestCaller(Caller):
+    """The client that sent a request."""
+
+    def __init__(
+        self,
+        context: Context[Clients, Any],
+        *,
+        structured_clients: Sequence[str],
+        app_clients: Sequence[str],
+    ) -> None:
+        session = context.request_context.session
+        about = session.client_params
+        super().__init__(about.client_info.name[:_MAX_PROGRAM] if about is not None else None, session)
+        self._context = context
+        self.form = form_for(session, structured_clients)
+        self.knows_links = context.request_context.protocol_version >= _FIRST_WITH_LINKS
+        self.wants_log = LOG_LEVEL_META_KEY in (context.request_context.meta or {})
+        able = context.client_capabilities
+        form = able.elicitation if able is not None else None
+        # A bare capability, the only one before there were modes, is that of forms.
+        if form is not None and (form.form is not None or form.url is None):
+            self.asks = "rounds" if context.request_context.protocol_version >= "2026" else "calls"
+            self.asks_passwords = _PASSWORDS in ((able and able.experimental) or {})
+        may = bool(app_clients) or (able is not None and bool(able.extensions))
+        self.shows_apps = may and shows_apps(able, about, app_clients)
+        self.answers = context.input_responses or {}
+        self.request_state = context.request_state or ""
+
+    async def report_progress(self, progress: float, message: str, *, total: float | None = None) -> None:
+        await self._context.report_progress(progress, total, message)
+
+    async def log(self, level: LoggingLevel, data: Any) -> None:
+        with warnings.catch_warnings():
+            # Deprecated by the newest protocol, and still asked for. Awaited outside: the filters are everybody's.
+            warnings.simplefilter("ignore", MCPDeprecationWarning)
+            sending = self._context.session.send_log_message(level, data, logger="cellwright")
+        await sending
+
+    async def tools_changed(self) -> None:
+        if self._context.request_context.protocol_version >= "2026":
+            await self._context.notify_tools_changed()
+        else:
+            await self._context.session.send_tool_list_changed()
+
+    async def elicit(self, form: ElicitRequestFormParams) -> ElicitResult:
+        session: ServerSession = self._context.session
+        return await session.elicit_form(
+            form.message, form.requested_schema, related_request_id=self._context.request_id
+        )
+
+    async def was_cancelled(self) -> bool:
+        context = self._context.request_context
+        # The SDK has no public word for this yet: the request's own channel knows that its peer cancelled it.
+        if context.session._request_outbound.cancel_requested.is_set():  # noqa: SLF001
+            return True
+        if context.request is None:
+            return False
+        try:
+            # The newest protocol has no other way over HTTP to take back a call than to close its response.
+            return context.protocol_version >= "2026" and await context.request.is_disconnected()
+        except (ClientDisconnect, RuntimeError):
+            return False
 
 
 # Tells clients what happens in the engine: which resources changed, and as log messages what was done.

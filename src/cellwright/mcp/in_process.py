@@ -13,8 +13,8 @@ from typing import Any
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.types import CallToolResult, TextContent
 
-from cellwright.mcp.calls import Caller, ServerTool, unknown_tool
-from cellwright.mcp.clients import Client
+from cellwright.mcp.calls import ServerTool, unknown_tool
+from cellwright.mcp.clients import Caller, Client
 
 __all__ = ["InProcessClient"]
 

@@ -64,8 +64,17 @@ from cellwright.mcp._scopes import ScopedCalls
 from cellwright.mcp._tool_names import ToolNames
 from cellwright.mcp.apps.shell import app_resource, shows_apps, with_apps
 from cellwright.mcp.apps.views import APP_TOOLS
-from cellwright.mcp.calls import Definition, ServerTool, Shared, ToolServer, as_tool, form_for
-from cellwright.mcp.clients import NO_GRANTS, Client, ClientGrants, Clients, Notifier, Pace, RequestContext
+from cellwright.mcp.calls import Definition, ServerTool, Shared, ToolServer, as_tool
+from cellwright.mcp.clients import (
+    NO_GRANTS,
+    Client,
+    ClientGrants,
+    Clients,
+    Notifier,
+    Pace,
+    RequestContext,
+    form_for,
+)
 from cellwright.mcp.context import Knowledge
 from cellwright.mcp.dialects.dialect import Dialect, DialectPlugin
 from cellwright.mcp.in_process import InProcessClient
@@ -291,7 +300,7 @@ class NotebookServer(ToolServer):
         if self._has_apps and shows_apps(session.client_capabilities, session.client_params, named):
             return ListToolsResult(tools=with_apps(await super().list_tools(), names))
         listed = [tool for tool in await self.list_tools() if tool.name in names]
-        if form_for(context.session, self._engine.settings) == "data":
+        if form_for(context.session, self._engine.settings.structured_clients) == "data":
             schemas = {name: made.output_schema() for name, made in self._definitions.items()}
             listed = [tool.model_copy(update={"output_schema": schemas.get(tool.name)}) for tool in listed]
         return ListToolsResult(tools=listed)
