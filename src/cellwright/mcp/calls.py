@@ -68,6 +68,7 @@ from cellwright.oauth.scopes import Scope
 from cellwright.plans import Planner
 from cellwright.settings import fenced
 from cellwright.templates import Catalogue
+from cellwright.tools.script_calls import OfferedTools
 from cellwright.tools.web.fetch import Fetcher
 from cellwright.verification import Verifier
 
@@ -75,6 +76,7 @@ __all__ = [
     "CHANGES",
     "DESTROYS",
     "READS",
+    "RUNS_CODE",
     "Call",
     "Definition",
     "Reply",
@@ -97,6 +99,9 @@ DESTROYS = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
 
+# As DESTROYS, without the promise that a second call changes nothing more.
+RUNS_CODE = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
+
 
 @dataclass(frozen=True, slots=True)
 class Shared:
@@ -110,6 +115,8 @@ class Shared:
     knowledge: Knowledge
     pace: Pace
     default_language: str
+    script_tools: Callable[[Call], OfferedTools]
+    """Gives the tools that the script of a call may call."""
     names: ToolNames = field(default_factory=ToolNames)
     """The tools that clients have, by name."""
     data_changed: Callable[[Sequence[str]], None] = lambda _: None

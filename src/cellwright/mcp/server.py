@@ -61,6 +61,7 @@ from cellwright.mcp._completions import completed
 from cellwright.mcp._prompts import prompt_problem, prompts, reason_of
 from cellwright.mcp._resources import Resources
 from cellwright.mcp._scopes import ScopedCalls
+from cellwright.mcp._script_module import ScriptTools
 from cellwright.mcp._tool_names import ToolNames
 from cellwright.mcp.apps.shell import app_resource, shows_apps, with_apps
 from cellwright.mcp.apps.views import APP_TOOLS
@@ -119,6 +120,7 @@ class McpServer:
             Knowledge(engine),
             pace or Pace(),
             language,
+            ScriptTools,
             data_changed=self._data_changed,
             delegate=delegate,
         )

@@ -30,7 +30,7 @@ from cellwright.mcp._arguments import (
 from cellwright.mcp._resources import data_link
 from cellwright.mcp._shapes import Calculated
 from cellwright.mcp._waits import done_with_progress
-from cellwright.mcp.calls import READS, Call, Definition, Reply, data_reply
+from cellwright.mcp.calls import READS, RUNS_CODE, Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import MAX_PICTURES, picture_content, size
 from cellwright.sandbox.files import quoted_path
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
@@ -48,8 +48,6 @@ _FILES_IN_TEXT = 20
 _MOST_LINKS = 5
 
 _LAST_LINE = 200
-
-RUNS_CODE = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
 
 _KEPT_BACK = ("argv", "stream", "response_format", "max_tokens")
 
@@ -92,8 +90,6 @@ async def node_execute(call: Call, args: ExecuteNode) -> Reply:
 
 
 async def _execute(call: Call, args: Execute, language: str) -> Reply:
-    from cellwright.mcp._script_module import ScriptTools  # which has the definitions of this module too
-
     follower = _Follower(call, stream=args.stream)
     run = partial(
         run_script,
@@ -106,7 +102,7 @@ async def _execute(call: Call, args: Execute, language: str) -> Reply:
         argv=args.argv,
         directory=call.root,
         on_output=follower.hear,
-        tools=ScriptTools(call),
+        tools=call.shared.script_tools(call),
     )
     result = await done_with_progress(call, run, say=follower.say)
     if result.files:

@@ -16,8 +16,7 @@ from pydantic import Field, WithJsonSchema, create_model
 from cellwright.errors import CellwrightError
 from cellwright.mcp._arguments import Arguments, MaxTokens
 from cellwright.mcp._waits import done_with_progress
-from cellwright.mcp.calls import READS, Call, Definition, Reply
-from cellwright.mcp.tools.oneshot import RUNS_CODE
+from cellwright.mcp.calls import READS, RUNS_CODE, Call, Definition, Reply
 from cellwright.plugins.ports import ToolFinding, ToolParameter
 from cellwright.plugins.registry import Plugin, registry
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle
