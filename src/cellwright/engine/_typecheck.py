@@ -21,7 +21,6 @@ from cellwright.errors import CellwrightError
 from cellwright.hosts import protocol
 from cellwright.notebook import CellMetadataSet, Change, Document
 from cellwright.notebook.cells import own_section
-from cellwright.notebook.languages import cell_language, notebook_tsconfig
 
 __all__ = ["TypeChecks"]
 
@@ -46,7 +45,7 @@ class TypeChecks:
 
     def check_soon(self, batch: Batch) -> None:
         """Have types checked beside an execution that has just begun, where its notebook asks for that."""
-        if notebook_tsconfig(self._session.file.document) is None:
+        if self._session.file.document.tsconfig is None:
             return
         if self.checking:
             self._check_again = True
@@ -56,7 +55,7 @@ class TypeChecks:
 
     def prepare(self) -> None:
         """Have what checks types started before the first cell runs, where the notebook asks for checks."""
-        if notebook_tsconfig(self._session.file.document) is not None and not self.checking:
+        if self._session.file.document.tsconfig is not None and not self.checking:
             self.checking = True
             self._services.in_background(self._check)
 
@@ -79,7 +78,7 @@ class TypeChecks:
             cwd=str(self._workspace.cwd),
             place=self._workspace.place,
             policy=self._workspace.own_policy,
-            tsconfig=notebook_tsconfig(document),
+            tsconfig=document.tsconfig,
         )
         found = await self._session.host.call(request, list[protocol.Diagnostic])
         if not request.cells:
@@ -97,7 +96,7 @@ class TypeChecks:
 def _sources(document: Document) -> tuple[protocol.CellSource, ...]:
     found: list[protocol.CellSource] = []
     for cell in document.cells:
-        language = cell_language(document, cell)
+        language = document.language_of(cell)
         if cell.kind == "code" and cell.source.strip() and runtime_of(language) == "deno":
             found.append(protocol.CellSource(cell.id, cell.source, cell.filename, language))
     return tuple(found)

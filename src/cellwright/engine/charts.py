@@ -27,7 +27,6 @@ from cellwright.engine.kernel import SessionKernel, runtime_of
 from cellwright.engine.records import Batch
 from cellwright.engine.workspace import ManifestStamp, SessionWorkspace
 from cellwright.errors import CellwrightError, ChartRefused, NoSuchData, SandboxError
-from cellwright.notebook.languages import cell_language
 from cellwright.sandbox.files import Workdir
 from cellwright.sandbox.workspace import Workspace
 from cellwright_kernel.tables import Table
@@ -370,9 +369,9 @@ class SessionCharts:
     def _holders(self, cell_id: str | None) -> list[str]:
         """The languages that may hold what is asked for, one for each kernel: the cell's, or every one that ran."""
         if cell_id is not None:
-            return [cell_language(self._document.current, self._document.current.cell(cell_id))]
+            return [self._document.current.language_of(self._document.current.cell(cell_id))]
         ran = [
-            cell_language(self._document.current, cell)
+            self._document.current.language_of(cell)
             for cell in self._document.current.cells
             if cell.execution_count is not None
         ]

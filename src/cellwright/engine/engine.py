@@ -79,7 +79,7 @@ from cellwright.notebook import (
     write_atomically,
 )
 from cellwright.notebook.document import retitled, title_of
-from cellwright.notebook.languages import canonical_language, notebook_language
+from cellwright.notebook.languages import canonical_language
 from cellwright.presence import Presence
 from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.tiers import UNSAFE_BANNER
@@ -303,7 +303,7 @@ class Engine:
         document, _ = await anyio.to_thread.run_sync(read_notebook, path)
         await anyio.to_thread.run_sync(remove_leftovers, path.parent)
         requested = self.hosts.host_name(host)
-        request = SessionRequest(notebook_language(document), requested, cwd, mode, limits, None, chosen)
+        request = SessionRequest(document.language, requested, cwd, mode, limits, None, chosen)
         return await self._enter(path, document, request)
 
     async def open_there(
@@ -321,7 +321,7 @@ class Engine:
             if session.record.there == there:
                 refuse_other_limits(session.id, session.record.limits, limits)
                 return session
-        request = SessionRequest(notebook_language(document), requested, None, mode, limits, there)
+        request = SessionRequest(document.language, requested, None, mode, limits, there)
         return await self._enter_there(document, request)
 
     def session(self, session_id: str) -> Session:

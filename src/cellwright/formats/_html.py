@@ -30,7 +30,6 @@ from cellwright.formats.highlight import code_html
 from cellwright.formats.model import Writing, Written
 from cellwright.formats.prose import Heading, ProseWriter
 from cellwright.notebook import Cell, Document
-from cellwright.notebook.languages import notebook_language
 from cellwright.notebook.widgets import with_widgets_as_text
 
 __all__ = ["Page", "to_html", "write_html"]
@@ -57,7 +56,7 @@ def to_html(document: Document, *, name: str, include_outputs: bool = True) -> P
     Raises:
         ImportError: a library of the extra ``export`` is not installed.
     """
-    writer = _CellWriter(notebook_language(document), document.metadata, include_outputs=include_outputs)
+    writer = _CellWriter(document.language, document.metadata, include_outputs=include_outputs)
     cells = [
         writer.cell(cell, record.fields.get("attachments"), place)
         for place, (cell, record) in enumerate(zip(document.cells, document.records, strict=True), 1)

@@ -20,7 +20,7 @@ from cellwright.formats.model import (
 )
 from cellwright.notebook import Cell, Document, OutputsSet
 from cellwright.notebook.cells import encode
-from cellwright.notebook.languages import canonical_language, cell_language, notebook_language
+from cellwright.notebook.languages import canonical_language
 
 __all__ = ["read_ipynb", "read_json", "without_outputs", "write_ipynb", "write_json"]
 
@@ -62,7 +62,7 @@ def write_json(document: Document, writing: Writing) -> Written:
     """The notebook as an object; cells in order, what has no value is left out."""
     held = {
         "name": writing.name,
-        "language": notebook_language(document),
+        "language": document.language,
         "metadata": document.metadata,
         "cells": [_cell_json(document, cell) for cell in document.cells],
     }
@@ -72,7 +72,7 @@ def write_json(document: Document, writing: Writing) -> Written:
 def _cell_json(document: Document, cell: Cell) -> dict[str, Any]:
     about: dict[str, Any] = {"id": cell.id, "type": cell.kind, "content": cell.source}
     if cell.kind == "code":
-        about["language"] = cell_language(document, cell)
+        about["language"] = document.language_of(cell)
     about |= {
         name: value
         for name, value in (

@@ -30,12 +30,10 @@ from cellwright.notebook.cells import own_section
 from cellwright.notebook.languages import (
     BOOK_KEYS,
     canonical_language,
-    cell_language,
     cell_metadata,
     every_language,
     find_language,
     language_of_file,
-    notebook_language,
 )
 
 __all__ = ["read_myst", "read_script", "write_myst", "write_percent"]
@@ -69,7 +67,7 @@ def write_percent(document: Document, writing: Writing) -> Written:  # every wri
     Raises:
         NotebookFormatError: there are no such scripts in this language.
     """
-    suffix = _suffix(notebook_language(document))
+    suffix = _suffix(document.language)
     return _written(document, "percent", suffix)
 
 
@@ -127,7 +125,7 @@ def _notebook(document: Document, variant: Variant) -> Any:
     """What jupytext is given: nbformat's objects, with the metadata that belongs to the text."""
     import nbformat  # takes 50 ms that most commands do not need
 
-    main = notebook_language(document)
+    main = document.language
     spec = document.metadata.get("kernelspec")
     if not isinstance(spec, Mapping) or not all(
         isinstance(spec.get(key), str) for key in ("name", "display_name")
@@ -151,7 +149,7 @@ def _notebook(document: Document, variant: Variant) -> Any:
 
 
 def _node(document: Document, cell: Cell, main: str, variant: Variant) -> dict[str, Any]:
-    foreign = cell.kind == "code" and cell_language(document, cell) != main
+    foreign = cell.kind == "code" and document.language_of(cell) != main
     also = kept_metadata(cell.metadata) | (_ACTIVE if foreign and variant == "percent" else {})
     metadata = cell_metadata(
         language=cell.language and canonical_language(cell.language),

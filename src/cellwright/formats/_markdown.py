@@ -36,13 +36,7 @@ from cellwright.formats.model import (
 )
 from cellwright.notebook import Cell, CellKind, Document
 from cellwright.notebook.cells import own_section
-from cellwright.notebook.languages import (
-    BOOK_KEYS,
-    canonical_language,
-    cell_language,
-    find_language,
-    notebook_language,
-)
+from cellwright.notebook.languages import BOOK_KEYS, canonical_language, find_language
 from cellwright.notebook.outputs import clean, names_only_itself
 from cellwright.notebook.widgets import with_widgets_as_text
 
@@ -56,7 +50,7 @@ _NOT_KEPT = frozenset({"cellwright", "tags", "vscode", "execution", "ExecuteTime
 def write_markdown(document: Document, writing: Writing) -> Written:
     """The page, and its pictures where there is a directory for them."""
     gallery = _Gallery(writing.files_at)
-    main = notebook_language(document)
+    main = document.language
     shown: dict[str, str] = {}
     for number, cell in enumerate(document.cells, 1):
         gallery.begin(number)
@@ -75,7 +69,7 @@ def write_markdown(document: Document, writing: Writing) -> Written:
 
 
 def _head(document: Document, name: str, word: str) -> dict[str, Any]:
-    main = notebook_language(document)
+    main = document.language
     spec = document.metadata.get("kernelspec")
     own = own_section(document.metadata)
     about: dict[str, Any] = {"version": _VERSION, "language": main, "name": name}
@@ -89,7 +83,7 @@ def _head(document: Document, name: str, word: str) -> dict[str, Any]:
 def _body(document: Document, cell: Cell) -> str:
     match cell.kind:
         case "code":
-            return fenced(cell.source, fence_word(cell_language(document, cell)))
+            return fenced(cell.source, fence_word(document.language_of(cell)))
         case "raw":
             return fenced(cell.source, "raw")
         case "markdown":

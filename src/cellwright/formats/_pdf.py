@@ -35,7 +35,6 @@ from cellwright.formats.markup import MAX_CHARACTERS, elements, parse_html, text
 from cellwright.formats.model import Writing, Written
 from cellwright.formats.prose import bare_latex
 from cellwright.notebook import Cell, Document
-from cellwright.notebook.languages import notebook_language
 from cellwright.notebook.widgets import with_widgets_as_text
 
 __all__ = ["Pdf", "missing_glyphs", "to_pdf", "write_pdf"]
@@ -166,7 +165,7 @@ def set_book(document: Document, *, name: str, include_outputs: bool) -> Book:
     album = Album()
     prose = ProseSetter(album.from_link)
     outputs = OutputSetter(album, prose)
-    language = notebook_language(document)
+    language = document.language
     blocks: list[Node] = []
     for place, (cell, record) in enumerate(zip(document.cells, document.records, strict=True), 1):
         if cell.kind == "markdown":

@@ -10,13 +10,7 @@ from collections.abc import Iterator
 from cellwright.errors import NotebookFormatError
 from cellwright.formats.model import Writing, Written, encoded
 from cellwright.notebook import Cell, Document
-from cellwright.notebook.languages import (
-    Language,
-    cell_language,
-    every_language,
-    find_language,
-    notebook_language,
-)
+from cellwright.notebook.languages import Language, every_language, find_language
 
 __all__ = ["write_script"]
 
@@ -31,7 +25,7 @@ def write_script(document: Document, writing: Writing) -> Written:
     Raises:
         NotebookFormatError: nothing is known of the language's files.
     """
-    main = notebook_language(document)
+    main = document.language
     language = find_language(main)
     if language is None:
         known = ", ".join(one.name for one in every_language())
@@ -45,9 +39,7 @@ def write_script(document: Document, writing: Writing) -> Written:
         {
             name
             for cell in document.cells
-            if cell.kind == "code"
-            and (name := cell_language(document, cell))
-            and not _is_main(name, language)
+            if cell.kind == "code" and (name := document.language_of(cell)) and not _is_main(name, language)
         }
     )
     told = (f"Cells in {', '.join(others)} are comments",) if others else ()
@@ -65,7 +57,7 @@ def _parts(document: Document, language: Language) -> Iterator[str]:
         if cell.kind != "code":
             yield _comment(cell.source, language)
             continue
-        named = cell_language(document, cell)
+        named = document.language_of(cell)
         if _is_main(named, language):
             filename = cell.filename
             head = f"{_comment(filename, language)}\n" if filename else ""

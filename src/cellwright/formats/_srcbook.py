@@ -42,15 +42,7 @@ from cellwright.formats.model import (
 )
 from cellwright.notebook import Cell, Document
 from cellwright.notebook.cells import own_section
-from cellwright.notebook.languages import (
-    BOOK_KEYS,
-    cell_language,
-    find_language,
-    language_of_file,
-    notebook_language,
-    notebook_package,
-    notebook_tsconfig,
-)
+from cellwright.notebook.languages import BOOK_KEYS, find_language, language_of_file
 
 __all__ = ["read_srcmd", "write_srcmd"]
 PACKAGE = "package.json"
@@ -271,14 +263,14 @@ def write_srcmd(document: Document, writing: Writing) -> Written:
     Raises:
         NotebookFormatError: the notebook is in another language.
     """
-    main = notebook_language(document)
+    main = document.language
     if main not in LANGUAGES:
         raise NotebookFormatError(
             f"A Srcbook holds JavaScript or TypeScript, and this notebook is in {main}",
             hint="Export it as markdown",
         )
     about: dict[str, Any] = {"language": main}
-    tsconfig = notebook_tsconfig(document)
+    tsconfig = document.tsconfig
     if tsconfig is not None and main == "typescript":
         source = own_section(document.metadata).get("tsconfig_source")
         about["tsconfig.json"] = _in_order(tsconfig, source)
@@ -306,7 +298,7 @@ def _in_order(held: dict[str, Any], source: Any) -> dict[str, Any]:
 
 
 def _package(document: Document) -> str:
-    package = notebook_package(document)
+    package = document.package
     source = own_section(document.metadata).get("package_source")
     if package is None:
         package = _EMPTY_PACKAGE
@@ -349,7 +341,7 @@ class _Page:
         for number, cell in enumerate(cells, 1):
             source = cell if isinstance(cell, str) else cell.source
             is_code = not isinstance(cell, str) and cell.kind == "code"
-            language = cell_language(self._document, cell) if not isinstance(cell, str) else ""
+            language = self._document.language_of(cell) if not isinstance(cell, str) else ""
             if is_code and language in LANGUAGES and not isinstance(cell, str):
                 self.texts.append(("code", source))
                 yield f"###### {self._name(cell, language, number)}\n\n{fenced(source, language)}"

@@ -30,7 +30,7 @@ from cellwright.notebook.cells import (
     new_id,
     own_section,
 )
-from cellwright.notebook.languages import new_notebook_metadata
+from cellwright.notebook.languages import canonical_language, new_notebook_metadata
 
 __all__ = [
     "CellAdded",
@@ -160,6 +160,34 @@ class Document:
     def metadata(self) -> dict[str, Any]:
         """The notebook's own metadata; a copy at its first level."""
         return dict(self._shell.metadata)
+
+    @property
+    def language(self) -> str:
+        """The language that the notebook's metadata names; Python where it names none."""
+        for owner, key in (("kernelspec", "language"), ("language_info", "name")):
+            section = self._shell.metadata.get(owner)
+            named = section.get(key) if isinstance(section, Mapping) else None
+            if isinstance(named, str) and named.strip():
+                return canonical_language(named)
+        return "python"
+
+    def language_of(self, cell: Cell) -> str:
+        """The language of a code cell: its own, or the notebook's."""
+        return canonical_language(cell.language) if cell.language else self.language
+
+    @property
+    def tsconfig(self) -> dict[str, Any] | None:
+        """The compiler options that a TypeScript notebook brings along."""
+        return self._own_object("tsconfig")
+
+    @property
+    def package(self) -> dict[str, Any] | None:
+        """The ``package.json`` that a notebook brings along."""
+        return self._own_object("package")
+
+    def _own_object(self, key: str) -> dict[str, Any] | None:
+        value = own_section(self._shell.metadata).get(key)
+        return dict(value) if isinstance(value, Mapping) else None
 
     @property
     def versions(self) -> dict[str, int]:

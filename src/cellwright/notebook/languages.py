@@ -1,7 +1,7 @@
 """The languages that notebooks are written in, each a plugin: names, aliases, file suffixes, comments, and what runs them.
 
-Also where a notebook and its cells say which language they are in. Ours are in ``own_languages``; how a kernel is
-started is not known here (see kernels).
+Also what the metadata of a new notebook or cell says of its language; ``document`` reads it. Ours are in
+``own_languages``; how a kernel is started is not known here (see kernels).
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cellwright.notebook.cells import OWN_SECTION, Cell, own_section
+from cellwright.notebook.cells import OWN_SECTION, own_section
 
 if TYPE_CHECKING:
-    from cellwright.notebook.document import Document
     from cellwright.plugins.registry import Registry
 
 __all__ = [
@@ -27,15 +26,11 @@ __all__ = [
     "OnPython",
     "Runtime",
     "canonical_language",
-    "cell_language",
     "cell_metadata",
     "every_language",
     "find_language",
     "language_of_file",
     "new_notebook_metadata",
-    "notebook_language",
-    "notebook_package",
-    "notebook_tsconfig",
 ]
 
 BOOK_KEYS = ("tsconfig", "package", "tsconfig_source", "package_source")
@@ -174,32 +169,6 @@ def new_notebook_metadata(language: str) -> dict[str, Any]:
     return {**metadata, "language_info": metadata.get("language_info", {"name": language})}
 
 
-def notebook_language(document: Document) -> str:
-    """The language that a notebook says it is written in; Python where it says nothing."""
-    metadata = document.metadata
-    for owner, key in (("kernelspec", "language"), ("language_info", "name")):
-        section = metadata.get(owner)
-        named = section.get(key) if isinstance(section, Mapping) else None
-        if isinstance(named, str) and named.strip():
-            return canonical_language(named)
-    return "python"
-
-
-def cell_language(document: Document, cell: Cell) -> str:
-    """The language of a code cell: its own, or the notebook's."""
-    return canonical_language(cell.language) if cell.language else notebook_language(document)
-
-
-def notebook_tsconfig(document: Document) -> dict[str, Any] | None:
-    """The compiler options that a TypeScript notebook brings along."""
-    return _object(own_section(document.metadata).get("tsconfig"))
-
-
-def notebook_package(document: Document) -> dict[str, Any] | None:
-    """The ``package.json`` that a notebook brings along."""
-    return _object(own_section(document.metadata).get("package"))
-
-
 def cell_metadata(
     *,
     language: str | None = None,
@@ -225,7 +194,3 @@ def cell_metadata(
     if tags:
         metadata["tags"] = list(tags)
     return metadata
-
-
-def _object(value: Any) -> dict[str, Any] | None:
-    return dict(value) if isinstance(value, Mapping) else None

@@ -21,7 +21,6 @@ from cellwright.errors import CellwrightError, PlanError, TemplateError
 from cellwright.notebook import CellKind, Document
 from cellwright.notebook.cells import OWN_SECTION, own_section
 from cellwright.notebook.document import Change, NotebookMetadataSet, add_cell
-from cellwright.notebook.languages import cell_language, notebook_language
 from cellwright.plans.checks import check_source, parse_check
 from cellwright.plans.model import Outline
 from cellwright.plans.plan_files import parse_plan
@@ -155,7 +154,7 @@ class Template:
         for cell in body.cells:
             source = cell.source
             if TAG in cell.tags:
-                source = with_values(source, cell_language(body, cell), values)
+                source = with_values(source, body.language_of(cell), values)
             cells.append((cell.kind, source, cell.metadata))
         checks = [check for text in self.checks if (check := parse_check(text, self.language)) is not None]
         if checks:
@@ -268,7 +267,7 @@ def _body(name: str, files: Mapping[str, bytes]) -> tuple[str, Document | Outlin
         plan = parse_plan(text, kind="markdown" if kind == "markdown" else "toml", name=plans[0])
         return plan.language, plan.outline
     document = formats.read(files[notebooks[0]], name=notebooks[0], max_cells=1_000).document
-    return notebook_language(document), document
+    return document.language, document
 
 
 def _parameters(language: str, body: Document | Outline) -> tuple[Parameter, ...]:
@@ -276,7 +275,7 @@ def _parameters(language: str, body: Document | Outline) -> tuple[Parameter, ...
         step = next((one for one in body.todos if one.description.lower() == _PARAMETERS_STEP), None)
         return read_parameters(step.code, language) if step is not None and step.code else ()
     cell = next((one for one in body.cells if TAG in one.tags and one.kind == "code"), None)
-    return read_parameters(cell.source, cell_language(body, cell)) if cell is not None else ()
+    return read_parameters(cell.source, body.language_of(cell)) if cell is not None else ()
 
 
 def _picture(files: Mapping[str, bytes]) -> Picture | None:

@@ -13,7 +13,6 @@ from starlette.responses import Response
 from cellwright import formats
 from cellwright.engine import Session
 from cellwright.notebook import Document, DocumentReplaced
-from cellwright.notebook.languages import notebook_language
 from cellwright.sandbox.policy import Mode
 from cellwright.settings.roots import fenced
 from cellwright.templates import Parameter, Template, fill
@@ -149,7 +148,7 @@ async def _bring(request: PageRequest) -> Response:
 
 
 async def _with(request: PageRequest, document: Document, name: str) -> Session:
-    session = await request.engine.create(name, language=notebook_language(document), mode=_MODE)
+    session = await request.engine.create(name, language=document.language, mode=_MODE)
     await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
     return session
 

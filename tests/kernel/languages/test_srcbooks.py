@@ -11,7 +11,6 @@ from cellwright import Engine
 from cellwright.engine import Execution
 from cellwright.formats import read
 from cellwright.notebook import DocumentReplaced
-from cellwright.notebook.languages import notebook_language
 from tests.conftest import Require
 from tests.support.corpus.fetching import CorpusUnavailableError
 from tests.support.corpus.srcbooks import fetch_srcbooks
@@ -54,7 +53,7 @@ def srcbooks(require: Require) -> dict[str, bytes]:
 
 async def run_book(engine: Engine, content: bytes, name: str, directory: Path) -> dict[str, Execution]:
     document = read(content, name=name).document
-    session = await engine.create(name, language=notebook_language(document), directory=directory)
+    session = await engine.create(name, language=document.language, directory=directory)
     await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
     executions = await session.run_all(allow_errors=True)
     names: dict[Any, str | None] = {cell.id: cell.filename for cell in session.cells}

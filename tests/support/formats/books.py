@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from cellwright.formats.model import Draft, DraftCell, document_of
 from cellwright.notebook import Cell, CellKind, Document
-from cellwright.notebook.languages import cell_language
 
 ANY_TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
 # What people paste, and what a format that is not careful takes for its own marks.
@@ -122,7 +121,7 @@ def book(*cells: tuple[str, str] | DraftCell, language: str = "python") -> Docum
 
 def told(document: Document, cell: Cell) -> tuple[Any, ...]:
     """What of a cell a format must not lose."""
-    language = cell_language(document, cell) if cell.kind == "code" else None
+    language = document.language_of(cell) if cell.kind == "code" else None
     return cell.id, cell.kind, cell.source, language, cell.filename, cell.tags
 
 

@@ -12,7 +12,6 @@ from cellwright.formats import export, read
 from cellwright.formats.model import DraftCell
 from cellwright.notebook import Document, OutputsSet
 from cellwright.notebook.cells import own_section
-from cellwright.notebook.languages import notebook_language
 from tests.support.formats.books import book, cells_of, documents, texts_of
 
 PNG = b"\x89PNG\r\n\x1a\nnot really"
@@ -27,7 +26,7 @@ def test_a_page_gives_back_every_cell(document: Document) -> None:
     assert [dict(cell.metadata) for cell in again.document.cells] == [
         dict(cell.metadata) for cell in document.cells
     ]
-    assert notebook_language(again.document) == notebook_language(document)
+    assert again.document.language == document.language
     assert own_section(again.document.metadata) == own_section(document.metadata)
     assert again.title == "any -->\n name"
     assert export(again.document, name=again.title, format="markdown").content == page
@@ -132,7 +131,7 @@ def test_a_plain_page_becomes_text_and_code() -> None:
 def test_commands_for_the_shell_do_not_make_a_page_a_shells() -> None:
     page = b"```bash\npip install x\n```\n\n```ts\nlet a = 1\n```\n\n```js\na\n```\n"
     found = read(page, name="readme.md").document
-    assert notebook_language(found) == "typescript"
+    assert found.language == "typescript"
     assert [(cell.kind, cell.language) for cell in found.cells] == [
         ("markdown", None),
         ("code", None),

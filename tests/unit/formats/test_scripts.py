@@ -12,7 +12,6 @@ from cellwright.errors import NotebookFormatError, TooManyCells
 from cellwright.formats import export, read
 from cellwright.formats.model import Draft, DraftCell, document_of
 from cellwright.notebook import Document
-from cellwright.notebook.languages import notebook_language
 from tests.support.formats.books import book, cells_of, documents, draft_cells, texts_of
 
 SCRIPTS = {
@@ -48,7 +47,7 @@ def test_a_percent_script_is_one_of_the_notebooks_language(language: str, suffix
     for name in (f"x{suffix}", "no suffix at all"):
         again = read(found.content, name=name, format="percent")
         assert _same_but_for_ids(again.document, document)
-        assert notebook_language(again.document) == language
+        assert again.document.language == language
         assert again.title == "Title"
 
 
@@ -59,14 +58,14 @@ def test_a_line_that_looks_like_a_magic_comes_back_in_every_language(language: s
     found = export(document, name="n", format=form)
     again = read(found.content, name=f"x{found.suffix}", format=form).document
     assert texts_of(again) == [("code", "%A"), ("code", "!ls")]
-    assert notebook_language(again) == language
+    assert again.language == language
 
 
 @pytest.mark.parametrize("form", ["percent", "myst"])
 @moderate
 @given(document=documents())
 def test_what_jupytext_writes_without_notices_comes_back(form: str, document: Document) -> None:
-    if notebook_language(document) == "klingon":
+    if document.language == "klingon":
         return
     found = export(document, name="n", format=form)
     if not found.notices:
@@ -117,7 +116,7 @@ def test_a_cell_that_looks_like_a_mark_is_said() -> None:
 def test_a_script_without_marks_is_one_cell() -> None:
     document = read(b"import os\n\nprint(1)\n", name="x.py").document
     assert texts_of(document) == [("code", "import os\n\nprint(1)")]
-    assert notebook_language(read(b"let a = 1\n", name="a.mts").document) == "typescript"
+    assert read(b"let a = 1\n", name="a.mts").document.language == "typescript"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from cellwright.errors import NotebookFormatError
 from cellwright.formats import export, read
 from cellwright.formats.model import Draft, DraftCell, document_of
 from cellwright.notebook import Document
-from cellwright.notebook.languages import notebook_language, notebook_package, notebook_tsconfig
 from tests.support.formats.books import book, draft_cells, texts_of
 
 PAGE = """<!-- srcbook:{"language":"typescript","tsconfig.json":{"compilerOptions":{"strict":true}}} -->
@@ -60,7 +59,7 @@ def test_a_srcbook_becomes_a_notebook_and_comes_back_byte_for_byte() -> None:
     found = read(PAGE.encode(), name="sorts.src.md")
     document = found.document
     assert found.title == "Two sorts"
-    assert notebook_language(document) == "typescript"
+    assert document.language == "typescript"
     assert texts_of(document) == [
         ("markdown", "# Two sorts"),
         ("markdown", "Some text.\n\n```typescript\n// a block of the text\n```"),
@@ -70,15 +69,15 @@ def test_a_srcbook_becomes_a_notebook_and_comes_back_byte_for_byte() -> None:
     ]
     assert [cell.filename for cell in document.cells if cell.kind == "code"] == ["sort.ts", "old.mjs"]
     assert [cell.language for cell in document.cells if cell.kind == "code"] == [None, "javascript"]
-    assert notebook_tsconfig(document) == {"compilerOptions": {"strict": True}}
-    assert notebook_package(document) == {"type": "module", "dependencies": {"zod": "^3"}}
+    assert document.tsconfig == {"compilerOptions": {"strict": True}}
+    assert document.package == {"type": "module", "dependencies": {"zod": "^3"}}
     written = export(document, name="unused", format="src.md")
     assert written.content.decode() == PAGE
     assert written.notices == ()
 
 
 def test_a_srcbook_is_known_by_its_first_line() -> None:
-    assert notebook_language(read(PAGE.encode(), name="page.md").document) == "typescript"
+    assert read(PAGE.encode(), name="page.md").document.language == "typescript"
 
 
 @settings(deadline=None, max_examples=50)

@@ -10,12 +10,10 @@ from cellwright.notebook.languages import (
     Language,
     _table_of,
     canonical_language,
-    cell_language,
     cell_metadata,
     every_language,
     language_of_file,
     new_notebook_metadata,
-    notebook_language,
 )
 from cellwright.plugins._entry_points import OURS, PluginEntry
 from cellwright.plugins.registry import Registry, registry
@@ -50,10 +48,10 @@ def test_a_cell_says_its_language_in_the_words_of_editors_too() -> None:
     document.apply(CellAdded("a", "code", "ls", 0, metadata))
     document.apply(CellAdded("b", "code", "1", 1, {}))
     shell, other = document.cells
-    assert (cell_language(document, shell), shell.filename, shell.tags) == ("bash", "a.sh", ("t",))
+    assert (document.language_of(shell), shell.filename, shell.tags) == ("bash", "a.sh", ("t",))
     assert metadata["vscode"] == {"x": 1, "languageId": "shellscript"}
     assert metadata["kept"] == 2
-    assert (cell_language(document, other), other.filename) == ("typescript", None)
+    assert (document.language_of(other), other.filename) == ("typescript", None)
 
 
 TAKES_PYTHON = Language("snake", (".py", ".snake"), ("py", "cobra"))
@@ -101,7 +99,7 @@ def test_what_is_no_language_is_refused_where_it_is_made(
 def test_a_notebook_says_its_language_in_its_metadata(metadata: dict[str, object], language: str) -> None:
     document = Document.new()
     document.apply(NotebookMetadataSet(metadata))
-    assert notebook_language(document) == language
+    assert document.language == language
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from cellwright.mcp.outputs import cell_output_uri, clean, parts_of, session_uri
 from cellwright.mcp.tools.notebooks import AGENTS_MODE, about_session
 from cellwright.notebook import Cell, Document, DocumentReplaced, write_atomically
 from cellwright.notebook.document import comments_of
-from cellwright.notebook.languages import canonical_language, notebook_language, notebook_package
+from cellwright.notebook.languages import canonical_language
 from cellwright.sandbox.npm import SCHEME, NpmRequest
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, cut_tail, share
 
@@ -257,7 +257,7 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
         )
     )
     document = imported.document
-    language = notebook_language(document)
+    language = document.language
     name = args.name or imported.title or "imported notebook"
     session = await call.engine.create(
         name,
@@ -280,7 +280,7 @@ def dependencies_of(document: Document) -> list[str]:
 
     Agents and people read them as a command to give.
     """
-    named = (notebook_package(document) or {}).get("dependencies")
+    named = (document.package or {}).get("dependencies")
     found = named.items() if isinstance(named, dict) else ()
     requests = [
         NpmRequest.parse(f"{name}@{version}") or NpmRequest.parse(name)
