@@ -10,18 +10,10 @@ Knows no notebooks and no kernels: what it is given is text, tables and names. F
 
 from __future__ import annotations
 
-from cellwright.charts._manifest import (
-    FILENAME,
-    MAX_MANIFEST_BYTES,
-    ChartType,
-    Config,
-    Manifest,
-    Output,
-    Problem,
-    read_manifest,
-)
+from cellwright.charts._manifest import FILENAME, MAX_MANIFEST_BYTES, Manifest, read_manifest
 from cellwright.charts._renderer import Picture, Renderer, RendererLimits
 from cellwright.charts._specs import Spec, chart_spec
+from cellwright.charts.encodings import ChartType, Config, Output, Problem
 from cellwright.charts.themes import ThemeName
 
 __all__ = [

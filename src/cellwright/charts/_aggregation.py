@@ -17,9 +17,8 @@ from itertools import repeat
 from operator import add
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from cellwright.charts._labels import MISSING, label, number_text, on_one_axis
-from cellwright.charts._manifest import Output, listed, quoted
-from cellwright.charts.encodings import Encodings
+from cellwright.charts._labels import MISSING, label, listed, number_text, on_one_axis, quoted
+from cellwright.charts.encodings import Encodings, Output
 from cellwright.charts.themes import OTHER_SERIES
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tables import ColumnKind, Table, Value

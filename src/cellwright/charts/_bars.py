@@ -19,8 +19,7 @@ from cellwright.charts._aggregation import (
     tally,
 )
 from cellwright.charts._axes import discrete, number_tip, quantitative, series_color, text_tip
-from cellwright.charts._labels import list_text, number_text
-from cellwright.charts._manifest import quoted
+from cellwright.charts._labels import list_text, number_text, quoted
 from cellwright.charts.encodings import Encodings
 from cellwright.charts.themes import OTHER_SERIES, THEMES, ThemeName
 

@@ -30,8 +30,7 @@ from cellwright.charts._axes import (
     tip_title,
 )
 from cellwright.charts._bars import bar_chart
-from cellwright.charts._labels import clock, cut, list_text, number_text, time_text
-from cellwright.charts._manifest import quoted
+from cellwright.charts._labels import clock, cut, list_text, number_text, quoted, time_text
 from cellwright.charts.encodings import Encodings
 from cellwright.charts.themes import OTHER_SERIES, THEMES, ThemeName
 

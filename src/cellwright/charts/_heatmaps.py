@@ -8,8 +8,7 @@ from typing import Any
 
 from cellwright.charts._aggregation import WIDTH, Drawing, Readings, categorize, exact, plural
 from cellwright.charts._axes import discrete, number_format, number_tip, text_tip, title_of
-from cellwright.charts._labels import list_text, number_text
-from cellwright.charts._manifest import quoted
+from cellwright.charts._labels import list_text, number_text, quoted
 from cellwright.charts.encodings import Encodings
 from cellwright.charts.themes import THEMES, ThemeName
 

@@ -1,7 +1,9 @@
-"""Numbers, times and labels in words, for digests and for pictures. Pure; knows no specs."""
+"""Numbers, times, names and labels in words, for digests, pictures and messages. Pure; knows no specs."""
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
 import textwrap
 import unicodedata
@@ -20,10 +22,13 @@ __all__ = [
     "drawable",
     "label",
     "list_text",
+    "listed",
     "looks_like_time",
     "number_text",
     "on_one_axis",
     "parse_times",
+    "quoted",
+    "suggestion",
     "time_text",
     "wrapped",
 ]
@@ -32,6 +37,13 @@ MISSING = "(missing)"
 UNSEEN = "\u200b"
 
 _LONGEST_LABEL = 60
+
+_QUOTED_CHARACTERS = 60
+
+_LISTED_NAMES = 12
+
+# Below this a name is no slip of another but a word of its own.
+_LIKENESS = 0.72
 
 _BREAKS = "\t\r\n\v\f\x85\u2028\u2029"
 
@@ -109,6 +121,32 @@ def wrapped(text: str, width: int, *, lines: int) -> list[str]:
 def list_text(names: Sequence[str], *, at_most: int = 6) -> str:
     shown = ", ".join(names[:at_most])
     return f"{shown}, … ({len(names):,} in all)" if len(names) > at_most else shown
+
+
+def quoted(value: object) -> str:
+    """A value as a message shows it: short, on one line."""
+    if isinstance(value, str):
+        text = repr(value)
+    else:
+        try:
+            text = json.dumps(value, ensure_ascii=False, default=repr)
+        except (ValueError, RecursionError):
+            text = type(value).__name__
+    return text if len(text) <= _QUOTED_CHARACTERS else f"{text[:_QUOTED_CHARACTERS]}…"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a message lists them, the first dozen and how many more there are."""
+    shown = ", ".join(name if name.isidentifier() else repr(name) for name in names[:_LISTED_NAMES])
+    more = len(names) - _LISTED_NAMES
+    return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """`` — did you mean 'revenue'?``, or nothing where no known name is like it."""
+    folded = {other.casefold().replace("_", ""): other for other in reversed(known)}
+    near = difflib.get_close_matches(name.casefold().replace("_", ""), list(folded), 1, _LIKENESS)
+    return f" — did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def drawable(text: str) -> str:

@@ -18,8 +18,7 @@ from cellwright.charts._axes import (
     text_tip,
     time_tip,
 )
-from cellwright.charts._labels import clock, list_text, number_text, time_text
-from cellwright.charts._manifest import quoted
+from cellwright.charts._labels import clock, list_text, number_text, quoted, time_text
 from cellwright.charts.encodings import Encodings
 from cellwright.charts.themes import ThemeName
 

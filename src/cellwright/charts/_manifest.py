@@ -6,25 +6,17 @@ name is refused here by its form, and by whoever opens it by where it leads.
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
-__all__ = [
-    "FILENAME",
-    "MAX_MANIFEST_BYTES",
-    "ChartType",
-    "Config",
-    "Manifest",
-    "Output",
-    "Problem",
-    "listed",
-    "quoted",
-    "read_manifest",
-    "suggestion",
-]
+from cellwright.charts._labels import quoted, suggestion
+from cellwright.charts.encodings import ChartType, Config, Output, Problem
+from cellwright.charts.kinds import chart_types, spelled_types, type_called
+
+__all__ = ["FILENAME", "MAX_MANIFEST_BYTES", "Manifest", "read_manifest"]
+
 FILENAME = "visualization_manifest.json"
 
 VERSION = "1.0"
@@ -41,9 +33,6 @@ MAX_ID_CHARACTERS = 200
 
 MAX_TEXT_CHARACTERS = 2_000
 
-ChartType: TypeAlias = str
-"""A type's name: ``auto``, ``table``, or a plugin's of the kind ``chart_types``."""
-
 _OUTPUT_FIELDS = ("id", "type", "title", "dataFile", "config")
 
 _CONFIG_FIELDS = (
@@ -58,44 +47,6 @@ _CONFIG_FIELDS = (
     "valueColumn",
     "notice",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """What an output says about its columns; empty where it leaves the choice to us."""
-
-    columns: tuple[str, ...] = ()
-    max_rows: int | None = None
-    x_column: str | None = None
-    y_columns: tuple[str, ...] = ()
-    x_label: str | None = None
-    y_label: str | None = None
-    group_by: str | None = None
-    label_column: str | None = None
-    value_column: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One picture or table to be shown."""
-
-    id: str
-    type: ChartType
-    data_file: str = ""
-    title: str | None = None
-    config: Config = field(default_factory=Config)
-    path: str = ""
-    """Where it stands in its manifest, ``outputs[2]``; empty where it comes from no manifest."""
-    notices: tuple[str, ...] = ()
-
-    def field(self, name: str) -> str:
-        """What a message calls a field of the config."""
-        return f"{self.path}.config.{name}" if self.path else name
-
-    @property
-    def source(self) -> str:
-        """What a message calls the data."""
-        return self.data_file or "the data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +131,6 @@ def _read_type(reader: FieldReader) -> ChartType:
     said = reader.text("type", required=True, longest=MAX_ID_CHARACTERS)
     if said is None:
         return "auto"
-    from cellwright.charts.kinds import chart_types, spelled_types, type_called  # which knows configs
-
     if (meant := type_called(said)) is not None:
         return meant
     near = suggestion(said.strip().lower().replace(" ", "_").replace("-", "_"), tuple(spelled_types()))
@@ -230,50 +179,6 @@ def _read_config(reader: FieldReader) -> Config:
 
 # Fields of untrusted JSON, read one by one: a value of the right form, or a problem that names the field by
 # its path.
-
-_QUOTED_CHARACTERS = 60
-
-_LISTED_NAMES = 12
-
-# Below this a name is no slip of another but a word of its own.
-_LIKENESS = 0.72
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One fault: which field, and what is wrong with it."""
-
-    path: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
-
-
-def quoted(value: object) -> str:
-    """A value as a message shows it: short, on one line."""
-    if isinstance(value, str):
-        text = repr(value)
-    else:
-        try:
-            text = json.dumps(value, ensure_ascii=False, default=repr)
-        except (ValueError, RecursionError):
-            text = type(value).__name__
-    return text if len(text) <= _QUOTED_CHARACTERS else f"{text[:_QUOTED_CHARACTERS]}…"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names as a message lists them, the first dozen and how many more there are."""
-    shown = ", ".join(name if name.isidentifier() else repr(name) for name in names[:_LISTED_NAMES])
-    more = len(names) - _LISTED_NAMES
-    return f"{shown} and {more:,} more" if more > 0 else shown
-
-
-def suggestion(name: str, known: Sequence[str]) -> str:
-    """`` — did you mean 'revenue'?``, or nothing where no known name is like it."""
-    folded = {other.casefold().replace("_", ""): other for other in reversed(known)}
-    near = difflib.get_close_matches(name.casefold().replace("_", ""), list(folded), 1, _LIKENESS)
-    return f" — did you mean {folded[near[0]]!r}?" if near else ""
 
 
 class FieldReader:

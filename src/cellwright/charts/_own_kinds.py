@@ -13,9 +13,8 @@ from cellwright.charts._distributions import boxes, histogram
 from cellwright.charts._graphs import graph
 from cellwright.charts._heatmaps import heatmap
 from cellwright.charts._lines import line_chart
-from cellwright.charts._manifest import Config
 from cellwright.charts._points import scatter
-from cellwright.charts.encodings import FEW_CATEGORIES, ColumnShape, Encodings, Shape, graph_ends
+from cellwright.charts.encodings import FEW_CATEGORIES, ColumnShape, Config, Encodings, Shape, graph_ends
 from cellwright.charts.kinds import ChartKind
 
 __all__ = ["AREA", "BAR_CHART", "BOX", "GRAPH", "HEATMAP", "HISTOGRAM", "LINE_CHART", "PIE_CHART", "SCATTER"]

@@ -20,8 +20,8 @@ import anyio
 import anyio.abc
 
 from cellwright import children
-from cellwright.charts._manifest import Output
 from cellwright.charts._wire import Build, Draw, Drawn, Failed, Request, decode_reply, framed
+from cellwright.charts.encodings import Output
 from cellwright.charts.kinds import ChartKindFailed, ChartKinds, registered_kinds
 from cellwright.charts.themes import ThemeName
 from cellwright.errors import ChartError, ChartRefused, DrawingFailed, SpecRefused

@@ -7,9 +7,8 @@ from typing import Any
 
 from cellwright.charts._aggregation import HEIGHT, WIDTH, Drawing, Readings
 from cellwright.charts._labels import UNSEEN, drawable, wrapped
-from cellwright.charts._manifest import ChartType, Output
 from cellwright.charts.auto import choose
-from cellwright.charts.encodings import check_columns, shape_of
+from cellwright.charts.encodings import ChartType, Output, check_columns, shape_of
 from cellwright.charts.kinds import ChartKinds, registered_kinds
 from cellwright.charts.themes import ThemeName, theme_config
 from cellwright.errors import ChartRefused

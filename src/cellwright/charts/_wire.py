@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cellwright.charts._manifest import Output
+from cellwright.charts.encodings import Output
 from cellwright.charts.themes import ThemeName
 
 __all__ = [

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cellwright.charts._manifest import ChartType, Config
-from cellwright.charts.encodings import FEW_CATEGORIES, Encodings, Shape, graph_ends
+from cellwright.charts.encodings import FEW_CATEGORIES, ChartType, Config, Encodings, Shape, graph_ends
 from cellwright.charts.kinds import ChartKinds, registered_kinds
 
 __all__ = ["RULES", "Choice", "Rule", "choose"]

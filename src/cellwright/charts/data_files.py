@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import Any
 
-from cellwright.charts._labels import looks_like_time, parse_times
-from cellwright.charts._manifest import quoted
+from cellwright.charts._labels import looks_like_time, parse_times, quoted
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tables import Column, ColumnKind, Table, Value
 

@@ -1,4 +1,4 @@
-"""What a table's columns are like, and the parts that they play in a chart.
+"""An output as a manifest or a call asks for it, what its table's columns are like, and the parts that they play.
 
 Choosing a type is ``auto``'s business, and giving the parts each type's own (``kinds``). Looks at columns' names and
 kinds and at how many values they have, never at the values.
@@ -8,17 +8,81 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from cellwright.charts._manifest import Output, Problem, listed, quoted, suggestion
+from cellwright.charts._labels import listed, quoted, suggestion
 from cellwright_kernel.tables import ColumnKind, Table
 
-__all__ = ["ColumnShape", "Encodings", "Shape", "check_columns", "graph_ends", "shape_of"]
+__all__ = [
+    "ChartType",
+    "ColumnShape",
+    "Config",
+    "Encodings",
+    "Output",
+    "Problem",
+    "Shape",
+    "check_columns",
+    "graph_ends",
+    "shape_of",
+]
+
+ChartType: TypeAlias = str
+"""A type's name: ``auto``, ``table``, or a plugin's of the kind ``chart_types``."""
 
 _COUNTED_ROWS = 20_000
 FEW_CATEGORIES = 30
 _SOURCES = ("source", "from", "src", "start", "parent")
 _TARGETS = ("target", "to", "dst", "dest", "end", "child")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What an output says about its columns; empty where it leaves the choice to us."""
+
+    columns: tuple[str, ...] = ()
+    max_rows: int | None = None
+    x_column: str | None = None
+    y_columns: tuple[str, ...] = ()
+    x_label: str | None = None
+    y_label: str | None = None
+    group_by: str | None = None
+    label_column: str | None = None
+    value_column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One picture or table to be shown."""
+
+    id: str
+    type: ChartType
+    data_file: str = ""
+    title: str | None = None
+    config: Config = field(default_factory=Config)
+    path: str = ""
+    """Where it stands in its manifest, ``outputs[2]``; empty where it comes from no manifest."""
+    notices: tuple[str, ...] = ()
+
+    def field(self, name: str) -> str:
+        """What a message calls a field of the config."""
+        return f"{self.path}.config.{name}" if self.path else name
+
+    @property
+    def source(self) -> str:
+        """What a message calls the data."""
+        return self.data_file or "the data"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault: which field, and what is wrong with it."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from functools import cache, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from cellwright.charts._aggregation import Drawing, Readings
-from cellwright.charts._manifest import Config
-from cellwright.charts.encodings import Encodings, Shape
+from cellwright.charts.encodings import Config, Encodings, Shape
 from cellwright.charts.themes import ThemeName
 from cellwright.errors import CellwrightError, ChartError
 from cellwright.plugins.registry import registry

@@ -19,10 +19,10 @@ from functools import cache
 from html import escape
 from typing import Any, BinaryIO
 
-from cellwright.charts._manifest import Output
 from cellwright.charts._specs import chart_spec
 from cellwright.charts._wire import Build, Draw, Drawn, Failed, Request, framed, read_frame
 from cellwright.charts.data_files import read_table
+from cellwright.charts.encodings import Output
 from cellwright.charts.kinds import ChartKinds
 from cellwright.charts.specguard import check_spec, language_of
 from cellwright.charts.themes import FONT, ThemeName, theme_config

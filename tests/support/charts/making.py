@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from cellwright.charts import Config, Manifest, Output, Spec, chart_spec, read_manifest
-from cellwright.charts._manifest import ChartType
 from cellwright.charts.data_files import read_table
+from cellwright.charts.encodings import ChartType
 
 SALES = b"month,revenue,cost\nJan,10,7\nFeb,12,8\nMar,15,9\n"
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.charts import Config, Output, Spec, chart_spec
-from cellwright.charts._manifest import ChartType
+from cellwright.charts.encodings import ChartType
 from cellwright.charts.worker import paint
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tables import Column, ColumnKind, Table, Value

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cellwright.charts import Config, Output, chart_spec
-from cellwright.charts._manifest import ChartType
 from cellwright.charts.data_files import read_table
+from cellwright.charts.encodings import ChartType
 from cellwright.charts.kinds import ChartKind, ChartKindFailed, ChartKinds, Drawing, Encodings
 from cellwright.charts.worker import paint
 from cellwright.errors import ChartRefused
