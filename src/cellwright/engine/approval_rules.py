@@ -1,4 +1,4 @@
-"""Approval rules of plugins: functions that may have a person asked, or refuse, where the settings alone would let it be.
+"""What is to be approved, and plugins' rules about it: they may have a person asked, or refuse, where the settings let it be.
 
 The settings' own rule is in ``approvals``, and no plugin weakens it. Where a rule that was installed cannot say its
 word, a person is asked in its place.
@@ -9,21 +9,53 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import NoneType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import anyio
+import msgspec
 
-from cellwright.plugins.registry import registry
+from cellwright.engine.records import SessionRecord
+from cellwright.plugins.registry import Registry, registry
+from cellwright.settings.model import Action
 
-if TYPE_CHECKING:
-    from cellwright.engine.approvals import Matter
-    from cellwright.plugins.registry import Registry
-
-__all__ = ["ApprovalRule", "Verdict", "verdict_on"]
+__all__ = ["ApprovalRule", "Matter", "Scope", "Verdict", "verdict_on"]
 
 _GROUP = "approval_rules"
 _ASKED_S = 2.0
 """How long a rule may think about one matter."""
+
+
+Scope: TypeAlias = Literal["once", "session", "project", "always"]
+
+
+class Matter(msgspec.Struct, frozen=True):
+    """Something that is to be done, as people are asked about it."""
+
+    action: Action
+    what: str
+    """What is done to what, such as ``install pandas for sales``."""
+    session_id: str | None = None
+    project: str | None = None
+    once: bool = False
+    """Whether there is no session to remember it for: it is made for this, or goes with it."""
+    exactly: str = ""
+    """A digest of what the words leave out: where that changes, it is another matter."""
+
+    @classmethod
+    def of(cls, action: Action, what: str, record: SessionRecord) -> Matter:
+        """A matter of one session; one that goes with what it is made for is as good as none."""
+        return cls(
+            action, what, None if record.is_unseen else record.id, record.project, once=record.is_unseen
+        )
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """For how long a yes may hold."""
+        there = {
+            "session": self.session_id is not None and not self.once,
+            "project": self.project is not None,
+        }
+        return tuple(scope for scope in get_args(Scope) if there.get(scope, True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +67,7 @@ class Verdict:
     """For the person who is asked, or whoever is refused."""
 
 
-ApprovalRule: TypeAlias = "Callable[[Matter], Verdict | None]"
+ApprovalRule: TypeAlias = Callable[[Matter], Verdict | None]
 """None: it has nothing to say about this matter. A plugin of the kind ``approval_rules``."""
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias
 
 import anyio
 import msgspec
@@ -24,16 +24,12 @@ from msgspec import structs
 
 from cellwright.audit import NOBODY, AuditLog, acting, actor
 from cellwright.engine._approval_store import ApprovalStore, Remembered
-from cellwright.engine.approval_rules import verdict_on
+from cellwright.engine.approval_rules import Matter, Scope, verdict_on
 from cellwright.engine.event_kinds import EventKind
 from cellwright.engine.journal import Journal
-from cellwright.engine.records import Batch, Recorder
+from cellwright.engine.records import Batch, Recorder, SessionRecord
 from cellwright.errors import CellwrightError, NotApproved, QuestionOver
 from cellwright.settings.model import Action, ApprovalRules, Rule
-
-if TYPE_CHECKING:  # which holds this part among the engine's services
-    from cellwright.engine._context import SessionContext
-    from cellwright.engine.records import SessionRecord
 
 __all__ = [
     "CHOICES",
@@ -52,8 +48,6 @@ __all__ = [
     "judged",
 ]
 
-Scope: TypeAlias = Literal["once", "session", "project", "always"]
-
 Choice: TypeAlias = Literal["once", "session", "project", "always", "refuse"]
 
 CHOICES: dict[Choice, str] = {
@@ -66,36 +60,6 @@ CHOICES: dict[Choice, str] = {
 """What a person may answer, in words."""
 
 _ABIDE = "Do not work around it: go on without it, or ask the user what to do instead"
-
-
-class Matter(msgspec.Struct, frozen=True):
-    """Something that is to be done, as people are asked about it."""
-
-    action: Action
-    what: str
-    """What is done to what, such as ``install pandas for sales``."""
-    session_id: str | None = None
-    project: str | None = None
-    once: bool = False
-    """Whether there is no session to remember it for: it is made for this, or goes with it."""
-    exactly: str = ""
-    """A digest of what the words leave out: where that changes, it is another matter."""
-
-    @classmethod
-    def of(cls, action: Action, what: str, record: SessionRecord) -> Matter:
-        """A matter of one session; one that goes with what it is made for is as good as none."""
-        return cls(
-            action, what, None if record.is_unseen else record.id, record.project, once=record.is_unseen
-        )
-
-    @property
-    def scopes(self) -> tuple[Scope, ...]:
-        """For how long a yes may hold."""
-        there = {
-            "session": self.session_id is not None and not self.once,
-            "project": self.project is not None,
-        }
-        return tuple(scope for scope in get_args(Scope) if there.get(scope, True))
 
 
 class Approval(msgspec.Struct, frozen=True):
@@ -250,8 +214,14 @@ def _later_in(error: BaseException) -> AnsweredLater | None:
 class ApprovalParts:
     """What approvals need of their engine."""
 
-    sessions: Callable[[str], SessionContext | None]
-    every_session: Callable[[], list[SessionContext]]
+    record: Callable[[str], SessionRecord | None]
+    """A session's record; None where the session is gone."""
+    records: Callable[[], list[SessionRecord]]
+    """The records of all sessions."""
+    update: Callable[[str, Batch, Mapping[str, Any]], None]
+    """Changes fields of a session's record for something that has happened, and adds that to the batch."""
+    propose: Callable[[str, Batch, Mapping[str, Any]], None]
+    """Changes them unless the journal refuses the batch."""
     is_attended: Callable[[str | None], bool]
     """Whether the page is open on a session, or on any, for somebody who may run cells."""
     show: Callable[[], None]
@@ -349,8 +319,8 @@ class Approvals:
 
     def known(self, matter: Matter, *, asks: bool = False) -> Decision | None:
         """What the rule or an earlier answer decides without asking, if it does; ``asks``: a plugin's rule would ask."""
-        context = self._parts.sessions(matter.session_id) if matter.session_id is not None else None
-        session = context.record.approved if context is not None else ()
+        record = self._record_of(matter)
+        session = record.approved if record is not None else ()
         rule = self.rule(matter.action)
         if asks and rule == "allow":
             rule = "ask"
@@ -434,10 +404,10 @@ class Approvals:
         one.decision = decision
         matter, batch = one.question.matter, Batch(lasting=True)
         batch.statements.append(("DELETE FROM approvals WHERE id = ?", (one.question.id,)))
-        context = self._parts.sessions(matter.session_id) if matter.session_id is not None else None
-        if decision.scope == "session" and context is not None:
-            approved = tuple(dict.fromkeys((*context.record.approved, matter.action)))
-            context.update(batch, approved=approved)
+        record = self._record_of(matter)
+        if decision.scope == "session" and record is not None:
+            approved = tuple(dict.fromkeys((*record.approved, matter.action)))
+            self._parts.update(record.id, batch, {"approved": approved})
         about = {
             "id": one.question.id,
             "allowed": decision.allowed,
@@ -490,13 +460,16 @@ class Approvals:
     def _tell(
         self, batch: Batch, question: Approval, what: Literal["requested", "settled"], about: dict[str, Any]
     ) -> None:
-        session_id = question.matter.session_id
-        context = self._parts.sessions(session_id) if session_id is not None else None
-        if context is not None:
+        record = self._record_of(question.matter)
+        if record is not None:
             kind: EventKind = f"notebook.approval.{what}"  # type: ignore[assignment]  # both are kinds
-            context.note(batch, kind, about)
+            self._recorder.note(batch, kind, record, about)
         else:
             batch.after.append(self._parts.show)
+
+    def _record_of(self, matter: Matter) -> SessionRecord | None:
+        """The record of the session that a matter is about, if there is one."""
+        return self._parts.record(matter.session_id) if matter.session_id is not None else None
 
     # What is remembered ------------------------------------------------------------------------------------------
 
@@ -507,8 +480,8 @@ class Approvals:
         found += [
             ("project", action, path) for path, actions in stored.projects.items() for action in actions
         ]
-        for context in self._parts.every_session():
-            found += [("session", action, context.id) for action in _approved_of(context.record)]
+        for record in self._parts.records():
+            found += [("session", action, record.id) for action in _approved_of(record)]
         return [{"scope": scope, "action": action, "of": of} for scope, action, of in found]
 
     async def forget(self, action: Action | None, of: str | None) -> int:
@@ -519,9 +492,8 @@ class Approvals:
         """
         gone = await anyio.to_thread.run_sync(self.store.forget, action, of)
         batch = Batch(lasting=True)
-        for context in self._parts.every_session():
-            record = context.record
-            if of in (None, context.id, record.project):
+        for record in self._parts.records():
+            if of in (None, record.id, record.project):
                 before = _approved_of(record)
                 left = tuple(one for one in before if action not in (None, one))
                 gone += len(before) - len(left)
@@ -529,7 +501,8 @@ class Approvals:
                     kept = tuple(one for one in record.approved if one in left)
                     takes_back = record.network_allowed and "network" not in left
                     network = None if takes_back else record.network_allowed
-                    context.propose(batch, approved=kept, network_allowed=network)
+                    fields = {"approved": kept, "network_allowed": network}
+                    self._parts.propose(record.id, batch, fields)
         await self._recorder.commit(batch)
         self._audit.note("approval", forgotten=action or "all", of=of, answers=gone)
         return gone

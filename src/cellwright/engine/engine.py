@@ -39,8 +39,7 @@ from cellwright.engine.hosts import HostLink, Hosts, link_name, place_name
 from cellwright.engine.journal import Event, EventStream, Journal, Statement, Subscription
 from cellwright.engine.kernel import kernel_environment
 from cellwright.engine.options import EngineOptions
-from cellwright.engine.placement import HostKind
-from cellwright.engine.providers import HostProvider
+from cellwright.engine.placement import HostKind, HostProvider
 from cellwright.engine.records import (
     Batch,
     Recorder,
@@ -172,11 +171,14 @@ class Engine:
         )
 
     def _new_approvals(self) -> Approvals:
+        sessions = self._sessions
         parts = ApprovalParts(
-            self._context_of,
-            lambda: [session.context for session in self._sessions.values()],
-            self._is_attended,
-            lambda: self.presence.ring(*self._sessions),
+            record=lambda session_id: sessions[session_id].record if session_id in sessions else None,
+            records=lambda: [session.record for session in sessions.values()],
+            update=lambda session_id, batch, fields: sessions[session_id].context.update(batch, **fields),
+            propose=lambda session_id, batch, fields: sessions[session_id].context.propose(batch, **fields),
+            is_attended=self._is_attended,
+            show=lambda: self.presence.ring(*sessions),
         )
         self.hosts.approve_allocation = self._approve_allocation
         store = ApprovalStore(self.options.kept)

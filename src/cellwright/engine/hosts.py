@@ -1,7 +1,7 @@
 """The hosts that an engine's sessions live on: one link to each, made when it is first needed.
 
 Which host a session is to have is ``placement``'s. Hosts beside this machine's come
-from providers (see ``providers``), of which nothing is loaded before one of their hosts is wanted.
+from providers (see ``placement.HostProvider``), of which nothing is loaded before one of their hosts is wanted.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from cellwright.engine.journal import Journal, Statement
 from cellwright.engine.placement import (
     LOCAL,
     DefaultHost,
+    HostInfo,
     HostKind,
     HostName,
+    HostProvider,
     recorded_host,
     server_and_kernel,
 )
-from cellwright.engine.providers import HostInfo, HostProvider
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import (
     CellwrightError,
