@@ -114,8 +114,8 @@ class Readings:
         """The column as names of categories or series."""
         values = self.values(name)
         different = list(dict.fromkeys(values))
-        told = dict(zip(different, _apart(different), strict=True))
-        return [told[value] for value in values]
+        labels = dict(zip(different, _apart(different), strict=True))
+        return [labels[value] for value in values]
 
     def title(self, name: str) -> str:
         """What a picture calls a column as a series."""
@@ -253,12 +253,12 @@ def _times(seconds: Sequence[float | None], at_most: int) -> Categories:
     if len(exact) <= at_most:
         moments = {second: _moment(second) for second in sorted(exact)}
         form = _form_for(list(moments.values()))
-        told = {second: moment.strftime(form) for second, moment in moments.items()}
-        names = [MISSING if second is None else told[second] for second in seconds]
+        labels = {second: moment.strftime(form) for second, moment in moments.items()}
+        names = [MISSING if second is None else labels[second] for second in seconds]
     else:
-        step, size, told = _calendar(exact, at_most)
-        names = [MISSING if second is None else told[second // size] for second in seconds]
-    order = tuple(dict.fromkeys(told.values()))
+        step, size, labels = _calendar(exact, at_most)
+        names = [MISSING if second is None else labels[second // size] for second in seconds]
+    order = tuple(dict.fromkeys(labels.values()))
     return Categories(names, (*order, MISSING) if len(kept) < len(seconds) else order, ranked=True, step=step)
 
 
@@ -277,16 +277,16 @@ def _calendar(exact: set[float], at_most: int) -> tuple[str, float, dict[float, 
         return "day", _DAY_S, {day: _moment(day * _DAY_S).strftime(_FORMS["day"]) for day in sorted(days)}
     moments = {day: _moment(day * _DAY_S) for day in sorted(days)}
     for unit in ("month", "year"):
-        told = {day: moment.strftime(_FORMS[unit]) for day, moment in moments.items()}
-        if len(set(told.values())) <= at_most:
-            return unit, _DAY_S, told
+        labels = {day: moment.strftime(_FORMS[unit]) for day, moment in moments.items()}
+        if len(set(labels.values())) <= at_most:
+            return unit, _DAY_S, labels
     years = [moment.year for moment in moments.values()]
     width = int(nice_step(max(years) - min(years) + 1, at_most - 1)) or 1
-    told = {
+    labels = {
         day: f"{moment.year // width * width} to {moment.year // width * width + width - 1}"
         for day, moment in moments.items()
     }
-    return plural(width, "year"), _DAY_S, told
+    return plural(width, "year"), _DAY_S, labels
 
 
 def _form_for(moments: Sequence[datetime]) -> str:
@@ -322,9 +322,9 @@ def _category_numbers(numbers: Sequence[float | None], at_most: int) -> Categori
     kept = sorted({number for number in numbers if number is not None})
     missing = (MISSING,) if any(number is None for number in numbers) else ()
     if len(kept) <= at_most:
-        told = {number: label(number) for number in kept}
-        names = [MISSING if number is None else told[number] for number in numbers]
-        return Categories(names, (*dict.fromkeys(told.values()), *missing), ranked=True)
+        labels = {number: label(number) for number in kept}
+        names = [MISSING if number is None else labels[number] for number in numbers]
+        return Categories(names, (*dict.fromkeys(labels.values()), *missing), ranked=True)
     step = nice_step(kept[-1] - kept[0], at_most - 1)
     base = math.floor(kept[0] / step) * step
     edges = [base + step * index for index in range(at_most + 2)]

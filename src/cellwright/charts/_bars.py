@@ -163,7 +163,7 @@ _MOST_SLICES, _MOST_STEPS = 8, 8
 
 _LABELLED_SHARE = 0.03
 
-_TOLD_SLICES = 8
+_LISTED_SLICES = 8
 
 _RADIUS = 130
 
@@ -262,6 +262,6 @@ def _percent(share: float) -> str:
 
 def _pie_facts(names: list[str], slices: dict[str, float], total: float, what: str) -> tuple[str, ...]:
     shown = ", ".join(
-        f"{name} {number_text(slices[name])} ({slices[name] / total:.1%})" for name in names[:_TOLD_SLICES]
+        f"{name} {number_text(slices[name])} ({slices[name] / total:.1%})" for name in names[:_LISTED_SLICES]
     )
     return (f"{plural(len(names), 'slice')}: {shown}", f"{what} in all: {number_text(total)}")

@@ -75,15 +75,15 @@ def _bins(ordered: Sequence[float], *, times: bool) -> tuple[float, float, int]:
     spread = ordered[3 * len(ordered) // 4] - ordered[len(ordered) // 4]
     span = high - low
     width = 2 * spread / len(ordered) ** (1 / 3)
-    wanted = math.ceil(min(span / width, _MOST_BINS)) if width > 0 else math.ceil(math.log2(len(ordered))) + 1
-    wanted = max(_LEAST_BINS, min(wanted, _MOST_BINS))
+    bins = math.ceil(min(span / width, _MOST_BINS)) if width > 0 else math.ceil(math.log2(len(ordered))) + 1
+    bins = max(_LEAST_BINS, min(bins, _MOST_BINS))
     if span == 0:
         step = abs(low) / 10 or 1.0
         return step, low - step / 2, 1
     if times:
-        step = next((float(one) for one in _TIME_STEPS_S if span / one <= wanted), nice_step(span, wanted))
+        step = next((float(one) for one in _TIME_STEPS_S if span / one <= bins), nice_step(span, bins))
     else:
-        step = nice_step(span, wanted)
+        step = nice_step(span, bins)
         if all(isinstance(number, int) for number in ordered):
             step = max(1.0, float(math.ceil(step)))
     base = math.floor(low / step) * step
@@ -185,13 +185,13 @@ def _edge_tip(field: str, title: str, *, times: bool) -> dict[str, Any]:
 
 
 def _facts(ordered: Sequence[float], step: float, series: Sequence[str], *, times: bool) -> tuple[str, ...]:
-    told = time_text if times else number_text
+    as_text = time_text if times else number_text
     middle = ordered[len(ordered) // 2]
     mean = sum(ordered) / len(ordered)
     width = _span_text(step) if times else number_text(step)
     facts = [
-        f"{plural(len(ordered), 'value')} from {told(ordered[0])} to {told(ordered[-1])}, in bins of {width}",
-        f"median {told(middle)}, mean {told(mean)}, middle half from {told(ordered[len(ordered) // 4])} to {told(ordered[3 * len(ordered) // 4])}",
+        f"{plural(len(ordered), 'value')} from {as_text(ordered[0])} to {as_text(ordered[-1])}, in bins of {width}",
+        f"median {as_text(middle)}, mean {as_text(mean)}, middle half from {as_text(ordered[len(ordered) // 4])} to {as_text(ordered[3 * len(ordered) // 4])}",
     ]
     if len(series) > 1:
         facts.append(f"series: {list_text(series)}")
@@ -213,7 +213,7 @@ _MOST_OUTLIERS = 100
 
 _WHISKER = 1.5
 
-_TOLD_BOXES = 8
+_LISTED_BOXES = 8
 
 # The fields of a box, from below, and what they are called.
 _MARKS = {"a": "lowest", "b": "first quartile", "y": "median", "c": "third quartile", "d": "highest"}
@@ -349,7 +349,7 @@ def _box_layers(
     look = THEMES[theme]
     tips = [
         named,
-        *(number_tip(field, told) for field, told in reversed(_MARKS.items())),
+        *(number_tip(field, title) for field, title in reversed(_MARKS.items())),
         number_tip("n", "rows"),
     ]
     box = {"type": "bar", "size": size, "color": look.palette[0], "opacity": 0.85, "cornerRadius": 2}
@@ -367,8 +367,8 @@ def _box_facts(found: Sequence[_Box]) -> tuple[str, ...]:
         f"{cut(box.name, 40)}: median {number_text(box.median)}, middle half {number_text(box.first)} to "
         f"{number_text(box.third)}, {plural(box.count, 'row')}"
         + (f", {len(box.outliers):,} far out" if box.outliers else "")
-        for box in found[:_TOLD_BOXES]
+        for box in found[:_LISTED_BOXES]
     ]
-    if len(found) > _TOLD_BOXES:
-        facts.append(f"and {plural(len(found) - _TOLD_BOXES, 'more box', 'more boxes')}")
+    if len(found) > _LISTED_BOXES:
+        facts.append(f"and {plural(len(found) - _LISTED_BOXES, 'more box', 'more boxes')}")
     return tuple(facts)

@@ -70,8 +70,8 @@ def _read(encodings: Encodings, readings: Readings) -> _Graph:
     for name, into in ((encodings.group, found.groups), (encodings.label, found.names)):
         if name is not None:
             # What a node says of itself counts more than what its links say.
-            said = dict.fromkeys(zip(sources, targets, readings.values(name), strict=True))
-            for source, target, value in sorted(said, key=lambda row: row[1] is None):
+            links = dict.fromkeys(zip(sources, targets, readings.values(name), strict=True))
+            for source, target, value in sorted(links, key=lambda row: row[1] is None):
                 if source is not None and value is not None and (target is None or names[source] not in into):
                     into[names[source]] = label(value)
     return found

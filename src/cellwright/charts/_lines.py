@@ -27,7 +27,7 @@ __all__ = ["line_chart"]
 _MOST_POINTS = 4_000
 _MOST_SERIES = 8
 _DOTS = 40
-_TOLD_SERIES = 6
+_LISTED_SERIES = 6
 Position = float | str
 
 
@@ -260,9 +260,9 @@ def _facts(every: Sequence[_Series], axis: Axis) -> tuple[str, ...]:
         place = f"{axis.name}: {list_text(list(dict.fromkeys(xs)))}"
     else:
         place = f"{axis.name}: {_position_text(min(xs), axis)} to {_position_text(max(xs), axis)}, {plural(len(set(xs)), 'place')}"
-    facts = [place, *(_fact(series, axis) for series in every[:_TOLD_SERIES])]
-    if len(every) > _TOLD_SERIES:
-        facts.append(f"and {plural(len(every) - _TOLD_SERIES, 'more series', 'more series')}")
+    facts = [place, *(_fact(series, axis) for series in every[:_LISTED_SERIES])]
+    if len(every) > _LISTED_SERIES:
+        facts.append(f"and {plural(len(every) - _LISTED_SERIES, 'more series', 'more series')}")
     return tuple(facts)
 
 
@@ -270,8 +270,8 @@ def _fact(series: _Series, axis: Axis) -> str:
     ys = [y for y in series.ys if y is not None]
     low, high = min(ys), max(ys)
     places = {
-        told: _position_text(series.xs[series.ys.index(value)], axis)
-        for told, value in (("low", low), ("high", high))
+        extreme: _position_text(series.xs[series.ys.index(value)], axis)
+        for extreme, value in (("low", low), ("high", high))
     }
     return (
         f"{series.name}: from {number_text(ys[0])} to {number_text(ys[-1])}, "

@@ -82,8 +82,8 @@ def _read(held: Mapping[str, Any]) -> Manifest:
     problems: list[Problem] = []
     # Written without quotes it arrives as a number.
     if str(held.get("version")) not in (VERSION, "1"):
-        said = quoted(held["version"]) if "version" in held else "missing"
-        problems.append(Problem("version", f'it is {said}, and must be "{VERSION}"'))
+        version = quoted(held["version"]) if "version" in held else "missing"
+        problems.append(Problem("version", f'it is {version}, and must be "{VERSION}"'))
         return Manifest((), tuple(problems))
     entries = held.get("outputs")
     if not isinstance(entries, list):
@@ -122,34 +122,34 @@ def _read_output(entry: object, path: str) -> tuple[Output | None, list[Problem]
     problems = reader.problems + inner.problems
     if identifier is None or data_file is None:
         return None, problems
-    said = inner.text("notice", longest=MAX_TEXT_CHARACTERS)
-    notices = (*reader.notices, *inner.notices, *((said,) if said else ()))
+    notice = inner.text("notice", longest=MAX_TEXT_CHARACTERS)
+    notices = (*reader.notices, *inner.notices, *((notice,) if notice else ()))
     return Output(identifier, type_, data_file, title, config, path, notices), problems
 
 
 def _read_type(reader: FieldReader) -> ChartType:
-    said = reader.text("type", required=True, longest=MAX_ID_CHARACTERS)
-    if said is None:
+    word = reader.text("type", required=True, longest=MAX_ID_CHARACTERS)
+    if word is None:
         return "auto"
-    if (meant := type_called(said)) is not None:
+    if (meant := type_called(word)) is not None:
         return meant
-    near = suggestion(said.strip().lower().replace(" ", "_").replace("-", "_"), tuple(spelled_types()))
-    reader.refuse("type", f"there is no type {quoted(said)}{near}; types are {', '.join(chart_types())}")
+    near = suggestion(word.strip().lower().replace(" ", "_").replace("-", "_"), tuple(spelled_types()))
+    reader.refuse("type", f"there is no type {quoted(word)}{near}; types are {', '.join(chart_types())}")
     return "auto"
 
 
 def _path_fault(name: str) -> str | None:
     """Why a file's name is refused by its form alone."""
-    said = quoted(name)
+    shown = quoted(name)
     parts = name.replace("\\", "/").split("/")
     if "\0" in name or any(ord(letter) < ord(" ") for letter in name):
-        return f"{said} holds a control character"
+        return f"{shown} holds a control character"
     if "://" in name or name.startswith("data:"):
-        return f"{said} is an address; a data file lies in the working directory"
+        return f"{shown} is an address; a data file lies in the working directory"
     if parts[0] == "" or parts[0].startswith("~") or parts[0].endswith(":"):
-        return f"{said} is not relative to the working directory"
+        return f"{shown} is not relative to the working directory"
     if ".." in parts:
-        return f"{said} climbs out of where it starts; name it from the working directory"
+        return f"{shown} climbs out of where it starts; name it from the working directory"
     return None
 
 

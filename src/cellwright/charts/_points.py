@@ -186,8 +186,8 @@ def _facts(points: _Cloud, axis: Axis, encodings: Encodings, series: Sequence[st
     if axis.kind == "name":
         facts.append(f"{axis.name}: {list_text(list(dict.fromkeys(xs)))}")
     else:
-        told = time_text if axis.kind == "time" else number_text
-        facts.append(f"{axis.name}: {told(min(xs))} to {told(max(xs))}")
+        as_text = time_text if axis.kind == "time" else number_text
+        facts.append(f"{axis.name}: {as_text(min(xs))} to {as_text(max(xs))}")
     facts.append(f"{' and '.join(encodings.y[:3])}: {number_text(min(ys))} to {number_text(max(ys))}")
     if axis.kind != "name" and len(encodings.y) == 1 and (found := _correlation(xs, ys)) is not None:
         facts.append(f"correlation: {found:.2f}")

@@ -69,7 +69,7 @@ def _names_slices(_shape: Shape, config: Config) -> bool:
     return config.label_column is not None and not config.y_columns and config.x_column is None
 
 
-def _only_numbers_asked(shape: Shape, config: Config) -> bool:
+def _only_numbers_requested(shape: Shape, config: Config) -> bool:
     x = shape.named(config.x_column)
     return (
         x is not None
@@ -109,12 +109,12 @@ def _rising_number(shape: Shape, config: Config) -> bool:
 def _matrix(shape: Shape, config: Config) -> bool:
     names = shape.of_kinds("text", "bool")
     numbers = shape.of_kinds("number")
-    asked = config.y_columns or config.x_column or config.value_column or config.group_by
+    requested = config.y_columns or config.x_column or config.value_column or config.group_by
     return (
         len(names) == 1
         and len(numbers) >= _MATRIX
         and len(numbers) == shape.rows == names[0].distinct
-        and not asked
+        and not requested
     )
 
 
@@ -179,7 +179,7 @@ RULES: tuple[Rule, ...] = (
     Rule("columns are called source and target (or from and to)", "graph", _has_ends),
     Rule("a label column is named, and no axes", "pie_chart", _names_slices),
     Rule("the only column holds numbers or times", "histogram", _single_number),
-    Rule("the x column holds numbers, and nothing else does", "histogram", _only_numbers_asked),
+    Rule("the x column holds numbers, and nothing else does", "histogram", _only_numbers_requested),
     Rule("the only column holds names, many of them more than once", "bar_chart", _single_name),
     Rule("there is a column of times and one of numbers", "line_chart", _time_and_number),
     Rule("a column of numbers only rises, and there is another, and no names", "line_chart", _rising_number),

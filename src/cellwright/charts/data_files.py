@@ -215,8 +215,8 @@ def _lines(text: str, name: str) -> list[Any]:
             try:
                 records.append(json.loads(line))
             except (ValueError, RecursionError) as error:
-                said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-                raise ChartRefused(f"{name}: line {number:,}: {said}") from None
+                reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+                raise ChartRefused(f"{name}: line {number:,}: {reason}") from None
     return records
 
 
@@ -292,8 +292,8 @@ def _from_indexed(held: Mapping[str, Mapping[str, Any]]) -> dict[str, list[objec
 def _of_one_length(columns: dict[str, list[object]], name: str) -> dict[str, list[object]]:
     lengths = {title: len(column) for title, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{title} {length:,}" for title, length in list(lengths.items())[:6])
-        raise ChartRefused(f"{name}: its columns differ in length: {told}")
+        lengths_text = ", ".join(f"{title} {length:,}" for title, length in list(lengths.items())[:6])
+        raise ChartRefused(f"{name}: its columns differ in length: {lengths_text}")
     return columns
 
 
@@ -363,11 +363,13 @@ def json_column(name: str, values: Sequence[object]) -> TypedColumn:
         return _finite(name, values)  # type: ignore[arg-type]  # as just found out
     if kinds == {bool}:
         return TypedColumn(name, "bool", values)  # type: ignore[arg-type]  # as just found out
-    told = [None if value is None else value if type(value) is str else _json_text(value) for value in values]
+    texts = [
+        None if value is None else value if type(value) is str else _json_text(value) for value in values
+    ]
     if kinds == {str}:
-        filled = ["" if text is None else text for text in told]
+        filled = ["" if text is None else text for text in texts]
         return TypedColumn(name, "time" if _are_times(filled) else "text", [text or None for text in filled])
-    return TypedColumn(name, "other" if kinds & {dict, list} else "text", told)
+    return TypedColumn(name, "other" if kinds & {dict, list} else "text", texts)
 
 
 def _whole_numbers(texts: Sequence[str]) -> list[int] | None:

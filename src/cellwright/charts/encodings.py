@@ -138,7 +138,7 @@ def check_columns(output: Output, names: Sequence[str]) -> list[Problem]:
     """Every column that the config names and the data does not have."""
     config = output.config
     many = len(config.y_columns) > 1
-    said: list[tuple[str, str | None]] = [
+    named: list[tuple[str, str | None]] = [
         *((f"columns[{index}]", name) for index, name in enumerate(config.columns)),
         ("xColumn", config.x_column),
         *((f"yColumn[{index}]" if many else "yColumn", name) for index, name in enumerate(config.y_columns)),
@@ -152,7 +152,7 @@ def check_columns(output: Output, names: Sequence[str]) -> list[Problem]:
             f"there is no column {quoted(name)} in {output.source}; it has {listed(names)}"
             f"{suggestion(name, names)}",
         )
-        for field, name in said
+        for field, name in named
         if name is not None and name not in names
     ]
 

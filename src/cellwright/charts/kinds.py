@@ -129,9 +129,9 @@ def chart_types() -> tuple[str, ...]:
     return ("table", *registry().names(_GROUP), "auto")
 
 
-def type_called(said: str) -> str | None:
+def type_called(word: str) -> str | None:
     """The type that a word means, in any case, with spaces or dashes; None where it means none."""
-    return spelled_types().get(_plain(said))
+    return spelled_types().get(_plain(word))
 
 
 def spelled_types() -> Mapping[str, str]:

@@ -46,7 +46,7 @@ class Saver:
         self.woken = asyncio.Event()
         """Set by whoever changes a document."""
         self._dirty_since: dict[str, float] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     async def run(self, sessions: Callable[[], list[Session]]) -> None:
         while True:
@@ -71,11 +71,11 @@ class Saver:
             await session.save()
         except CellwrightError as error:
             # Told once, tried again until it works; the journal has everything meanwhile.
-            if session.id not in self._told:
-                self._told.add(session.id)
+            if session.id not in self._reported:
+                self._reported.add(session.id)
                 self._failed(session, error)
             return _AFTER_FAILURE_S
-        self._told.discard(session.id)
+        self._reported.discard(session.id)
         return self._quiet_s
 
 

@@ -248,15 +248,15 @@ class Branches:
         await journal.flush()
         lineage = kept.lineage if kept is not None else cut(origin.record.lineage, origin.runs.count + 1)
         _recovery.refuse_if_let_go(journal, origin.record, lineage)
-        wanted = steps(_recovery.load_lineage(journal, origin.id, lineage), lineage)
+        replayed = steps(_recovery.load_lineage(journal, origin.id, lineage), lineage)
         failed = ""
-        async for redone in run_steps(branch.queue, wanted, journal):
+        async for redone in run_steps(branch.queue, replayed, journal):
             failed = (
                 "" if redone.goes_on else f"; it stopped at {redone.step.cell_id or redone.step.execution_id}"
             )
-        told = f"{reason or 'the kernel cannot be forked'}{failed}"
-        await self._tell(origin, branch, by="replay", reason=told, lost=())
-        return Branch(branch, "replay", told)
+        why = f"{reason or 'the kernel cannot be forked'}{failed}"
+        await self._tell(origin, branch, by="replay", reason=why, lost=())
+        return Branch(branch, "replay", why)
 
     async def _tell(
         self, origin: Session, branch: Session, *, by: str, reason: str | None, lost: tuple[str, ...]

@@ -119,23 +119,23 @@ class Checkpoints:
         self._session.update(batch, checkpoints=kept)
         self._session.note(batch, "notebook.checkpoint.dropped", {"checkpoints": list(gone)})
 
-    def note(self, batch: Batch, told: protocol.Checkpointed) -> None:
+    def note(self, batch: Batch, report: protocol.Checkpointed) -> None:
         """Note with an execution the checkpoint that was taken before it, or why none was."""
-        execution = self._session.runs.find(told.execution_id)
+        execution = self._session.runs.find(report.execution_id)
         if execution is None:
             return
         record = execution.record
-        if told.status is not None:
+        if report.status is not None:
             lineage = before(self._session.record.lineage, record)
-            self.keep(batch, told.status, lineage=lineage, execution=record)
-            execution.record = replace(record, checkpoint=told.status.id)
+            self.keep(batch, report.status, lineage=lineage, execution=record)
+            execution.record = replace(record, checkpoint=report.status.id)
         else:
-            execution.record = replace(record, no_checkpoint=told.refused)
+            execution.record = replace(record, no_checkpoint=report.refused)
         batch.statements.append(put_execution(execution.record))
 
-    async def drop(self, wanted: str) -> None:
+    async def drop(self, requested: str) -> None:
         """Let a checkpoint go, by its id or name."""
-        record = self.find(wanted)
+        record = self.find(requested)
         kernel_id = self._session.record.kernel_id or self._session.record.left_by
         if kernel_id is not None:
             await self._session.host.call(protocol.DropCheckpoint(kernel_id, record.id), type(None))
@@ -143,38 +143,38 @@ class Checkpoints:
         self.forget(batch, (record.id,))
         await self._recorder.commit(batch)
 
-    def find(self, wanted: str) -> CheckpointRecord:
+    def find(self, requested: str) -> CheckpointRecord:
         """A kept checkpoint by its id or its name, the newest of that name.
 
         Raises:
             UnknownCheckpoint: there is none.
         """
         for record in reversed(self._session.record.checkpoints):
-            if wanted in (record.id, record.name):
+            if requested in (record.id, record.name):
                 return record
         known = ", ".join(record.name or record.id for record in self._session.record.checkpoints) or "none"
         raise UnknownCheckpoint(
-            f"Session {self._session.id} keeps no checkpoint {wanted!r}",
+            f"Session {self._session.id} keeps no checkpoint {requested!r}",
             hint=f"It keeps: {known}; `checkpoint_list` shows them",
         )
 
-    async def roll_back(self, wanted: str | None = None, *, cell_id: str | None = None) -> RolledBack:
+    async def roll_back(self, requested: str | None = None, *, cell_id: str | None = None) -> RolledBack:
         """Go back to a kept checkpoint: by its id or name, by the cell it was taken before, or to the newest.
 
         Raises:
             UnknownCheckpoint: it is not kept, or there is none before that cell.
             FileFailed: the files could not be put back. The kernel is gone; the checkpoints are still kept.
         """
-        record = self._wanted(wanted, cell_id)
+        record = self._requested(requested, cell_id)
         async with self._session.turn:
             with anyio.CancelScope(shield=True):
                 await self._session.host.connect()
                 done = await self._return_to(record)
         return done
 
-    def _wanted(self, wanted: str | None, cell_id: str | None) -> CheckpointRecord:
-        if wanted is not None:
-            return self.find(wanted)
+    def _requested(self, requested: str | None, cell_id: str | None) -> CheckpointRecord:
+        if requested is not None:
+            return self.find(requested)
         if cell_id is not None:
             self._session.file.document.cell(cell_id)
             found = [record for record in self._session.record.checkpoints if record.cell_id == cell_id]
@@ -225,9 +225,9 @@ class Checkpoints:
 
     async def complete_return(self, living: set[str]) -> str | None:
         """Journal a return that the host completed for an engine that ended meanwhile; returns the kernel's id."""
-        wanted, kernel_id = self._session.record.returning_to, self._session.next_kernel
+        target, kernel_id = self._session.record.returning_to, self._session.next_kernel
         self._session.record = replace(self._session.record, returning_to=None)
-        kept = next((one for one in self._session.record.checkpoints if one.id == wanted), None)
+        kept = next((one for one in self._session.record.checkpoints if one.id == target), None)
         if kept is None or kernel_id not in living:
             return None
         await self._complete_return(kept, ())
@@ -359,10 +359,10 @@ class Checkpoints:
             self._note_on(execution, f"It was not rolled back: {why}")
             return
         done = await self._return_to(kept)
-        told = f"The session is as it was before this cell (generation {done.generation})"
+        message = f"The session is as it was before this cell (generation {done.generation})"
         if done.lost:
-            told += f", but for {', '.join(done.lost)}"
-        self._note_on(execution, told, rolled_back=True)
+            message += f", but for {', '.join(done.lost)}"
+        self._note_on(execution, message, rolled_back=True)
 
     def _note_on(self, execution: Execution, note: str, *, rolled_back: bool = False) -> None:
         execution.record = replace(execution.record, note=note, rolled_back=rolled_back)

@@ -44,10 +44,10 @@ async def new_record(
     """The record of a new session, in the place that fits its notebook."""
     folder = await anyio.to_thread.run_sync((request.cwd or path.parent).resolve)
     # The copy of a notebook that lies elsewhere stands among what no kernel sees.
-    asked = request.mode if request.there is None else "private"
+    work_mode = request.mode if request.there is None else "private"
     judged = await _judged(request, options)
     chosen = judged.path if judged is not None and judged.is_seen else None
-    place = partial(where_to_work, folder, asked, configured=options.project, home=options.home)
+    place = partial(where_to_work, folder, work_mode, configured=options.project, home=options.home)
     mode, project = place(chosen=chosen)
     is_chosen = project is not None and place()[1] is None
     return SessionRecord(

@@ -167,9 +167,9 @@ class SessionDocument:
 
     def _propose(self, batch: Batch, changes: Iterable[Change], *, by: str | None = None) -> None:
         """Make changes unless the journal refuses them; ``by`` names their author, where that was not the caller."""
-        wanted, seq, file = list(changes), self._recorder.journal.last_seq + 1, self._session.file
-        self._note_changes(batch, wanted, by=by or actor())
-        proposal = file.propose(partial(_apply, changes=wanted), seq)
+        requested, seq, file = list(changes), self._recorder.journal.last_seq + 1, self._session.file
+        self._note_changes(batch, requested, by=by or actor())
+        proposal = file.propose(partial(_apply, changes=requested), seq)
         batch.after.append(partial(file.accept, proposal))
         batch.undo.append(file.refuse)
         batch.lasting = True

@@ -86,7 +86,7 @@ class ExecutionQueue:
         cell = self.session.file.document.cell(cell_id)
         if cell.kind != "code":
             raise NotebookError(f"Cell {cell_id!r} is a {cell.kind} cell", hint="Only code cells can run")
-        wanted = _CellRequest(
+        request = _CellRequest(
             cell.source,
             cell_id,
             language=self._own_language(cell),
@@ -94,7 +94,7 @@ class ExecutionQueue:
             checkpoint=checkpoint or on_error == "rollback",
             asker=asker,
         )
-        return (await self._submit([wanted], timeout_s=timeout_s))[0]
+        return (await self._submit([request], timeout_s=timeout_s))[0]
 
     async def execute_all(
         self,
@@ -114,7 +114,7 @@ class ExecutionQueue:
         document = self.session.file.document
         first = document.index(since) if since is not None else 0
         end = document.index(before) if before is not None else None
-        wanted = [
+        requests = [
             _CellRequest(cell.source, cell.id, language=self._own_language(cell), allow_error=True)
             if allow_errors or cell.may_raise
             else _CellRequest(
@@ -127,7 +127,7 @@ class ExecutionQueue:
             for cell in document.cells[first:end]
             if cell.runs
         ]
-        return await self._submit(wanted, timeout_s=timeout_s) if wanted else []
+        return await self._submit(requests, timeout_s=timeout_s) if requests else []
 
     async def execute_code(
         self,
@@ -142,10 +142,10 @@ class ExecutionQueue:
 
         It is the notebook's ``language`` unless that is given. Where it is not ``numbered``, the cells after it are counted as if it had not run.
         """
-        wanted = _CellRequest(
+        request = _CellRequest(
             source, None, language=self._other_language(language), numbered=numbered, asker=asker
         )
-        return (await self._submit([wanted], timeout_s=timeout_s))[0]
+        return (await self._submit([request], timeout_s=timeout_s))[0]
 
     def _own_language(self, cell: Cell) -> str | None:
         return self._other_language(cell.language)
@@ -155,31 +155,33 @@ class ExecutionQueue:
         name = canonical_language(language) if language else self.session.language
         return name if name != self.session.language else None
 
-    async def _submit(self, wanted: list[_CellRequest], *, timeout_s: float | None) -> list[Execution]:
-        for want in wanted:  # all before any runs
-            _refuse_long(want, self._services.options.max_source_bytes)
+    async def _submit(self, requests: list[_CellRequest], *, timeout_s: float | None) -> list[Execution]:
+        for request in requests:  # all before any runs
+            _refuse_long(request, self._services.options.max_source_bytes)
         # Shielded: once journalled, an execution must reach the host even if whoever asked for it is cancelled.
         async with self.session.turn:
             self.refuse_if_reserved()
             with anyio.CancelScope(shield=True):
                 kernel_id = await self._kernel.ensure()
-                for want in wanted:
-                    if want.language is not None and self.session.record.is_foreign:
-                        refuse_language(self.session.record, want.language)
-                whole = [replace(want, source=_without_halves(want.source)) for want in wanted]
+                for request in requests:
+                    if request.language is not None and self.session.record.is_foreign:
+                        refuse_language(self.session.record, request.language)
+                whole = [replace(request, source=_without_halves(request.source)) for request in requests]
                 executions = await self._queue(whole, timeout_s, kernel_id)
         return executions
 
     async def _queue(
-        self, wanted: list[_CellRequest], timeout_s: float | None, kernel_id: str
+        self, requests: list[_CellRequest], timeout_s: float | None, kernel_id: str
     ) -> list[Execution]:
         batch, limit_s, notice = Batch(), self._workspace.time_limit(timeout_s), self.session.notice
         executions = [
-            self.session.runs.queue(batch, self.session.record, self._new_record(want, limit_s))
-            for want in wanted
+            self.session.runs.queue(batch, self.session.record, self._new_record(request, limit_s))
+            for request in requests
         ]
         # Code in no cell leaves nothing in the notebook.
-        self.session.touch(shown=all(want.asker is not None or want.cell_id is None for want in wanted))
+        self.session.touch(
+            shown=all(request.asker is not None or request.cell_id is None for request in requests)
+        )
         batch.undo.append(partial(setattr, self.session, "notice", notice))
         # Only then sent: what was refused must not run.
         await self._services.recorder.commit(batch)
@@ -188,29 +190,29 @@ class ExecutionQueue:
         if not any(
             execution.done for execution in executions
         ):  # as they are where the kernel was lost meanwhile
-            await self._send(kernel_id, wanted, executions, limit_s)
+            await self._send(kernel_id, requests, executions, limit_s)
         return executions
 
     async def _send(
-        self, kernel_id: str, wanted: list[_CellRequest], executions: list[Execution], timeout_s: float
+        self, kernel_id: str, requests: list[_CellRequest], executions: list[Execution], timeout_s: float
     ) -> None:
         group = executions[0].id if len(executions) > 1 else None
         files = {} if self.session.record.is_foreign else self.session.file.document.named_files
         runs = tuple(
             protocol.Run(
                 execution.id,
-                want.source,
+                request.source,
                 timeout_s,
-                group if want.asker is None else f"asker {want.asker.client}",
-                want.allow_error or (want.asker is not None and not want.asker.stops),
-                store_history=want.numbered,
-                language=named_language(want.language or self.session.language),
-                side=self._kernel.secondary(want.language) if want.language is not None else None,
+                group if request.asker is None else f"asker {request.asker.client}",
+                request.allow_error or (request.asker is not None and not request.asker.stops),
+                store_history=request.numbered,
+                language=named_language(request.language or self.session.language),
+                side=self._kernel.secondary(request.language) if request.language is not None else None,
                 files=files,
-                checkpoint=new_checkpoint_id() if want.checkpoint else None,
-                rolls_back=want.on_error == "rollback",
+                checkpoint=new_checkpoint_id() if request.checkpoint else None,
+                rolls_back=request.on_error == "rollback",
             )
-            for want, execution in zip(wanted, executions, strict=True)
+            for request, execution in zip(requests, executions, strict=True)
         )
         try:
             await self.session.host.call(protocol.Execute(kernel_id, runs), type(None))
@@ -410,8 +412,8 @@ class HostReports:
                 self._workspace.note_request(batch, entry, event.time)
             case protocol.Comm(kind, content):
                 self._widgets.take(event.kernel_id, kind, content)
-            case protocol.InputRequested() | protocol.InputSettled() as told:
-                self._questions.take(batch, told)
+            case protocol.InputRequested() | protocol.InputSettled() as event_body:
+                self._questions.take(batch, event_body)
             case _:
                 return False
         return True
@@ -488,8 +490,8 @@ class HostReports:
             batch.after.append(partial(self._session.services.in_background, leave))
 
     def _note_host(self, batch: Batch, data: dict[str, Any]) -> None:
-        told = {"host": self._session.record.on or self._session.record.host, **data}
-        self._session.note(batch, "notebook.host.changed", told)
+        moved = {"host": self._session.record.on or self._session.record.host, **data}
+        self._session.note(batch, "notebook.host.changed", moved)
 
     def lose_kernel(
         self, batch: Batch, message: str, next_step: str, *, cause: str, left: tuple[str, ...] = ()

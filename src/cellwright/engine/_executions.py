@@ -417,10 +417,10 @@ class Runs:
             self._file.dirty = True
 
     def late_output(
-        self, batch: Batch, session: SessionRecord, execution_id: str, told: Mapping[str, Any]
+        self, batch: Batch, session: SessionRecord, execution_id: str, message: Mapping[str, Any]
     ) -> None:
         """Keep what a widget of an execution put out when somebody used it."""
-        kind, content = told.get("type"), told.get("content")
+        kind, content = message.get("type"), message.get("content")
         if isinstance(kind, str) and isinstance(content, dict):
             self._late_output(batch, session, execution_id, {"type": kind, "content": content}, time.time())
 
@@ -442,5 +442,5 @@ class Runs:
         first = execution is None or not execution.late_outputs
         if execution is not None:
             execution.add_late(data["type"], data["content"])
-        told = {**data, "first": first}
-        self._recorder.note(batch, "notebook.cell.late_output", session, told, execution=record, at=at)
+        details = {**data, "first": first}
+        self._recorder.note(batch, "notebook.cell.late_output", session, details, execution=record, at=at)

@@ -43,7 +43,7 @@ from cellwright.notebook import Comparison, Difference, Document, Rules, compare
 __all__ = ["Redone", "Replay", "Replays", "run_steps"]
 ReplayState: TypeAlias = Literal["running", "completed", "stopped"]
 
-_MOST_TOLD = 50
+_MOST_REPORTED = 50
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Redone:
 
 async def run_steps(
     queue: ExecutionQueue,
-    wanted: Sequence[Step],
+    requested: Sequence[Step],
     journal: Journal,
     *,
     timeout_s: float | None = None,
@@ -87,7 +87,7 @@ async def run_steps(
         KernelGone: the session lost that kernel in between.
     """
     kernel_id = queue.session.record.kernel_id or ""
-    for step in wanted:
+    for step in requested:
         if stopping():
             return
         execution = await queue.execute_step(step, kernel_id, timeout_s=_limit(step, timeout_s))
@@ -136,18 +136,18 @@ def _goes_on(then: ExecutionState, now: ExecutionState) -> bool:
 class Replay:
     """A session's state being made again. It belongs to the engine, not to whoever asked for it."""
 
-    def __init__(self, queue: ExecutionQueue, wanted: Sequence[Step], *, timeout_s: float | None) -> None:
+    def __init__(self, queue: ExecutionQueue, requested: Sequence[Step], *, timeout_s: float | None) -> None:
         """A replay has the queue to itself until its end."""
         session = queue.session
         self.id = queue.reserved_for = new_replay_id()
         self.session_id = session.id
         self.generation = session.generation
-        self.steps = tuple(wanted)
+        self.steps = tuple(requested)
         self.redone: list[Redone] = []
         """What has run so far, in order."""
         self.reason: str | None = None
         """Why it did not go on."""
-        self.edited = _edited(session.file.document, wanted)
+        self.edited = _edited(session.file.document, requested)
         """Cells that hold another source by now than the one that ran, or are gone."""
         self._queue = queue
         self._session = session
@@ -243,13 +243,13 @@ class Replay:
 
     async def _tell_end(self) -> None:
         batch = Batch()
-        self._session.note(batch, "notebook.replay.completed", self._told())
+        self._session.note(batch, "notebook.replay.completed", self._report())
         try:
             await self._recorder.commit(batch)
         except CellwrightError as error:  # it is tried again, in order, until the journal has it
             _log.warning("replay_not_journalled session=%s %s", self.session_id, error)
 
-    def _told(self) -> dict[str, Any]:
+    def _report(self) -> dict[str, Any]:
         differences = self.differences
         return {
             "replay_id": self.id,
@@ -265,9 +265,9 @@ class Replay:
                     "replays": redone.step.execution_id,
                     **to_builtins(found),
                 }
-                for redone, found in differences[:_MOST_TOLD]
+                for redone, found in differences[:_MOST_REPORTED]
             ],
-            "more": len(differences) - len(differences[:_MOST_TOLD]),
+            "more": len(differences) - len(differences[:_MOST_REPORTED]),
             "edited": list(self.edited),
             "not_run": [step.cell_id for step in self.not_run],
         }
@@ -284,9 +284,9 @@ def _why_stopped(number: int, redone: Redone) -> str:
     return f"Step {number}, {what}, ended as {now.state}{error} and as {step.state} then{why}"
 
 
-def _edited(document: Document, wanted: Sequence[Step]) -> tuple[str, ...]:
+def _edited(document: Document, steps: Sequence[Step]) -> tuple[str, ...]:
     """Only what a cell ran last counts: what it held before that was edited on the way to it."""
-    last = {step.cell_id: step.source for step in wanted if step.cell_id is not None}
+    last = {step.cell_id: step.source for step in steps if step.cell_id is not None}
     return tuple(
         cell_id
         for cell_id, source in last.items()
@@ -317,12 +317,12 @@ class Replays:
         """Start an empty kernel, run on it what made the last state, in order, and return at once."""
         services = self._session.services
         await self._document.refresh()
-        wanted = services.hosts.host_name(host) if host is not None else None
+        target = services.hosts.host_name(host) if host is not None else None
         async with self._session.turn:
             self._queue.refuse_if_reserved()
             with anyio.CancelScope(shield=True):
                 redo = await self._steps(upto)
-                await self._kernel.start_empty(wanted)
+                await self._kernel.start_empty(target)
                 self.last = replay = Replay(self._queue, redo, timeout_s=timeout_s)
                 services.in_background(replay.run)
         return replay

@@ -26,7 +26,7 @@ __all__ = ["TypeChecks"]
 
 _log = logging.getLogger(__name__)
 _KEY = "diagnostics"
-_MOST_TOLD = 20
+_MOST_REPORTED = 20
 
 
 class TypeChecks:
@@ -88,7 +88,10 @@ class TypeChecks:
             by_cell[one.cell_id or ""].append(one)
         await self._document.apply(_changes(self._session.file.document, by_cell))
         batch = Batch()
-        data = {"diagnostics": to_builtins(found[:_MOST_TOLD]), "more": max(0, len(found) - _MOST_TOLD)}
+        data = {
+            "diagnostics": to_builtins(found[:_MOST_REPORTED]),
+            "more": max(0, len(found) - _MOST_REPORTED),
+        }
         self._session.note(batch, "notebook.types.checked", data)
         await self._services.recorder.commit(batch)
 
@@ -106,14 +109,16 @@ def _changes(document: Document, found: Mapping[str, Sequence[protocol.Diagnosti
     """What brings every cell's metadata to what was found, and leaves those alone that say it already."""
     changes: list[Change] = []
     for cell in document.cells:
-        told = [
+        diagnostics = [
             {"line": one.line, "column": one.column, "code": one.code, "message": one.message}
             for one in found.get(cell.id, ())
         ]
-        if told == cell.diagnostics:
+        if diagnostics == cell.diagnostics:
             continue
         own = {key: value for key, value in own_section(cell.metadata).items() if key != _KEY}
         changes.append(
-            CellMetadataSet(cell.id, {**cell.metadata, "cellwright": own | ({_KEY: told} if told else {})})
+            CellMetadataSet(
+                cell.id, {**cell.metadata, "cellwright": own | ({_KEY: diagnostics} if diagnostics else {})}
+            )
         )
     return changes

@@ -21,7 +21,7 @@ from cellwright.settings.model import Action
 __all__ = ["ApprovalRule", "Matter", "Scope", "Verdict", "verdict_on"]
 
 _GROUP = "approval_rules"
-_ASKED_S = 2.0
+_RULE_LIMIT_S = 2.0
 """How long a rule may think about one matter."""
 
 
@@ -76,18 +76,18 @@ async def verdict_on(matter: Matter) -> Verdict | None:
     there = registry()
     if not there.names(_GROUP) and not there.missed(_GROUP):
         return None
-    said = await anyio.to_thread.run_sync(_said, there, matter)
-    return next((one for one in said if one.rule == "refuse"), next(iter(said), None))
+    verdicts = await anyio.to_thread.run_sync(_verdicts, there, matter)
+    return next((one for one in verdicts if one.rule == "refuse"), next(iter(verdicts), None))
 
 
-def _said(there: Registry, matter: Matter) -> list[Verdict]:
-    said = []
+def _verdicts(there: Registry, matter: Matter) -> list[Verdict]:
+    verdicts = []
     for plugin, rule in there.every(_GROUP):
         try:
-            verdict = there.guarded(plugin, rule, Verdict, NoneType, limit_s=_ASKED_S)(matter)
+            verdict = there.guarded(plugin, rule, Verdict, NoneType, limit_s=_RULE_LIMIT_S)(matter)
         except Exception:  # noqa: BLE001  # boundary: told by the registry, and below
             verdict = Verdict("ask", f"the approval rule {plugin.entry.name} failed")
         if verdict is not None:
-            said.append(verdict)
+            verdicts.append(verdict)
     out = [Verdict("ask", f"the approval rule {plugin.entry.name} is out") for plugin in there.missed(_GROUP)]
-    return said + out
+    return verdicts + out

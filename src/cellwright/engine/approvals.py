@@ -288,7 +288,7 @@ class Approvals:
         """The same where no plugin's rule refuses it; ``asks``: one would have a person asked."""
         this = _round.get()
         asker = this.asker if this is not None and this.asker.can_ask() else None
-        one = self._asked_before(asker, matter)
+        one = self._earlier_question(asker, matter)
         if one is None:
             decision = self.known(matter, asks=asks)
             if decision is None and asker is None and not self._is_attended(matter):
@@ -326,7 +326,7 @@ class Approvals:
             rule = "ask"
         return judged(rule, matter, session, self.store.read() if rule == "ask" else Remembered())
 
-    def _asked_before(self, asker: Asker | None, matter: Matter) -> _Open | None:
+    def _earlier_question(self, asker: Asker | None, matter: Matter) -> _Open | None:
         """The question about the same matter that an earlier call of this one was answered with."""
         found = (self._open.get(earlier) for earlier in (asker.earlier if asker is not None else ()))
         fitting = (one for one in found if one is not None and one.question.matter == matter)

@@ -189,18 +189,18 @@ def output_for(form: Form, options: Mapping[str, Any] | None) -> Output:
     Raises:
         ChartRefused: an option is none, or says what cannot be.
     """
-    asked = dict(options or {})
-    kind = asked.pop("type", "auto") if form in ("chart", "auto") else form
-    return checked_entry(entry_for(kind, asked) | {"id": "visual", "dataFile": _NAME}, source="")
+    params = dict(options or {})
+    kind = params.pop("type", "auto") if form in ("chart", "auto") else form
+    return checked_entry(entry_for(kind, params) | {"id": "visual", "dataFile": _NAME}, source="")
 
 
 def entry_for(kind: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """What a manifest says of an output, from options by its own names or shorter ones; yet without id and file."""
-    asked = dict(options)
+    params = dict(options)
     about: dict[str, Any] = {"type": kind}
-    if (title := asked.pop("title", None)) is not None:
+    if (title := params.pop("title", None)) is not None:
         about["title"] = title
-    config = {_CONFIG.get(name, name): value for name, value in asked.items()}
+    config = {_CONFIG.get(name, name): value for name, value in params.items()}
     nested = config.pop("config", None)
     if config := config | (dict(nested) if isinstance(nested, Mapping) else {}):
         about["config"] = config
@@ -315,11 +315,11 @@ class SessionCharts:
                 "its kernel is not running, and the results of its cells went with it: run the cell again"
             )
         want = {"chart": "table", "auto": "auto"}.get(form, form)
-        asked = {**self._asked(cell_id, variable), "want": want, "max_rows": MOST_ROWS}
-        held, language = await self._found(asked, self._holders(cell_id))
-        if held.table is not None and (wanted := exact_figures(output, held.table)) is not None:
+        params = {**self._data_request(cell_id, variable), "want": want, "max_rows": MOST_ROWS}
+        held, language = await self._found(params, self._holders(cell_id))
+        if held.table is not None and (aggregates := exact_figures(output, held.table)) is not None:
             figures = await self._held(
-                {**asked, "want": "table", "max_rows": 0, "aggregates": wanted}, language
+                {**params, "want": "table", "max_rows": 0, "aggregates": aggregates}, language
             )
             held = replace(held, figures=figures.figures)
         if held.graph is not None:
@@ -355,7 +355,7 @@ class SessionCharts:
             raise NoSuchData(f"a kernel of {language} tells no values: make a table the result of a cell")
         return held_in(await self._kernel.ask(DATA_REQUEST, content, side=self._kernel.secondary(language)))
 
-    def _asked(self, cell_id: str | None, variable: str | None) -> dict[str, Any]:
+    def _data_request(self, cell_id: str | None, variable: str | None) -> dict[str, Any]:
         """What to ask a kernel for."""
         if variable is not None or cell_id is None:
             return {"name": variable or ""}

@@ -161,7 +161,7 @@ class Connections:
         count = self._audited[_owner(session)] = self._audited.get(_owner(session), 0) + 1
         if session is not None and count > _MOST_AUDITED:
             return
-        told = {"operation": str(request["operation"])[:100]} if "operation" in request else {}
+        details = {"operation": str(request["operation"])[:100]} if "operation" in request else {}
         self._audit.note(
             "connection",
             session=session.id if session is not None else None,
@@ -174,7 +174,7 @@ class Connections:
             bytes=len(answer.payload) if answer is not None else 0,
             seconds=round(time.monotonic() - started, 3),
             failed=failed is not None,
-            **told,
+            **details,
         )
 
     # Kernels -----------------------------------------------------------------------------------------------------

@@ -189,8 +189,8 @@ class Engine:
         return found.context if found is not None else None
 
     def _is_attended(self, session_id: str | None) -> bool:
-        asked = (session for session in self._sessions.values() if session_id in (None, session.id))
-        return any(session.questions.is_attended for session in asked)
+        concerned = (session for session in self._sessions.values() if session_id in (None, session.id))
+        return any(session.questions.is_attended for session in concerned)
 
     async def _approve_allocation(self, words: str) -> None:
         if not actor().startswith("page:"):  # there a person asks for it by hand

@@ -155,7 +155,7 @@ class OneShots:
 
     def _new_record(self, language: str, directory: Path, limits: Narrowing | None) -> SessionRecord:
         storage, session_id = self._services.options.storage, self._hidden.new_id()
-        wanted = self._services.hosts.host_name(None)
+        default = self._services.hosts.host_name(None)
         return SessionRecord(
             id=session_id,
             name="run",
@@ -167,7 +167,7 @@ class OneShots:
             mode="private",
             limits=limits or None,
             # Files are here, and a server has none of them.
-            host="local" if wanted.kind == "jupyter" else str(wanted),
+            host="local" if default.kind == "jupyter" else str(default),
             once=True,
         )
 
@@ -264,11 +264,11 @@ class Rehearsals:
         )
 
     async def _start(self, origin: Session, session: Session, leave_out: frozenset[str]) -> None:
-        wanted = session.mode
-        if wanted == "private" or origin.mode == "overlay":
+        requested = session.mode
+        if requested == "private" or origin.mode == "overlay":
             await self._copy(origin, session, leave_out)
         await session.resume()
-        if session.mode == wanted:
+        if session.mode == requested:
             return
         if session.mode == "direct":
             raise KernelStartError(
@@ -293,18 +293,18 @@ def _copy_files(source: Path, session: Session, leave_out: frozenset[str]) -> No
     try:
         with Workdir.open(source) as origin, Workdir.open(Path(session.place.written)) as target:
             found = origin.snapshot().entries.values()
-            wanted = [entry for entry in found if entry.type == "file" and entry.path not in leave_out]
-            _refuse_too_much(source, wanted)
-            for entry in wanted:
+            copied = [entry for entry in found if entry.type == "file" and entry.path not in leave_out]
+            _refuse_too_much(source, copied)
+            for entry in copied:
                 target.bring(origin, entry.path)
     except SandboxError as error:
         raise KernelStartError(f"The files could not be copied: {error.message}", hint=error.hint) from error
 
 
-def _refuse_too_much(source: Path, wanted: list[Entry]) -> None:
-    total = sum(entry.size for entry in wanted)
-    if len(wanted) > MOST_FILES or total > MOST_BYTES:
+def _refuse_too_much(source: Path, copied: list[Entry]) -> None:
+    total = sum(entry.size for entry in copied)
+    if len(copied) > MOST_FILES or total > MOST_BYTES:
         raise KernelStartError(
-            f"{source} holds {len(wanted):,} files of {total:,} bytes, more than are copied to run a notebook apart",
+            f"{source} holds {len(copied):,} files of {total:,} bytes, more than are copied to run a notebook apart",
             hint=f"Put it into a folder with at most {MOST_FILES:,} files and {MOST_BYTES:,} bytes",
         )

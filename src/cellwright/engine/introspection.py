@@ -347,7 +347,7 @@ PROFILE_REQUEST = "cellwright_profile_request"
 
 FINGERPRINTS_REQUEST = "cellwright_fingerprints_request"
 
-_Told = TypeVar("_Told")
+_Answer = TypeVar("_Answer")
 
 
 class Statement(msgspec.Struct, frozen=True, array_like=True):
@@ -454,7 +454,7 @@ class _Fingerprints(msgspec.Struct, frozen=True):
     values: dict[str, Fingerprint]
 
 
-def _read_profile(reply: dict[str, Any], kind: type[_Told]) -> _Told:
+def _read_profile(reply: dict[str, Any], kind: type[_Answer]) -> _Answer:
     if reply.get("status") != "ok":
         raise KernelError(f"The cost could not be told: {reply.get('ename')}: {reply.get('evalue')}")
     try:

@@ -104,13 +104,13 @@ class SessionKernel:
         self._session.record = replace(self._session.record, reason=why)
         await self._session.record_state({"session": "suspended", "reason": why})
 
-    async def prefer_host(self, wanted: HostName) -> None:
+    async def prefer_host(self, host: HostName) -> None:
         """Let its next kernel live elsewhere.
 
         Raises:
             HostError: it has a kernel, and is somewhere else.
         """
-        if str(wanted) == self._session.record.host:
+        if str(host) == self._session.record.host:
             return
         if self._session.record.kernel_id is not None:
             raise HostError(
@@ -118,8 +118,8 @@ class SessionKernel:
                 hint="Suspend it first, or take its state along with `notebook_replay` and its argument `host`",
             )
         batch = Batch()
-        self._session.propose(batch, host=str(wanted), remote=None)
-        await self._session.record_state({"session": self._session.state, "host": str(wanted)}, batch)
+        self._session.propose(batch, host=str(host), remote=None)
+        await self._session.record_state({"session": self._session.state, "host": str(host)}, batch)
 
     async def reserve_host(self) -> None:
         """Have a host at hand on which its next kernel could start.
@@ -157,11 +157,11 @@ class SessionKernel:
             await self._services.approvals.require(Matter.of("packages", what, self._session.record))
         async with self._installing:
             await self.resume()
-            with self._services.audit.outcome("install", session=self._session.id, asked=packages) as told:
+            with self._services.audit.outcome("install", session=self._session.id, asked=packages) as outcome:
                 result = await install_packages(
                     packages, self._session.record, self._services.options.packages
                 )
-                told["installed"] = [str(pin) for pin in result.installed]
+                outcome["installed"] = [str(pin) for pin in result.installed]
             if result.layer is not None:
                 with anyio.CancelScope(shield=True):
                     await self._add_layer(result.layer.name, result)
@@ -452,11 +452,11 @@ def _judge(names: Sequence[str], record: SessionRecord, options: PackageOptions)
     Raises:
         PackageRefused: one is not approved, or some are of each kind.
     """
-    said = [name.startswith(_NPM) for name in names]
-    if runtime_of(record.language) == "deno" or all(said):
+    from_npm = [name.startswith(_NPM) for name in names]
+    if runtime_of(record.language) == "deno" or all(from_npm):
         options.approved_npm.judge(names)
         return "npm"
-    if any(said):
+    if any(from_npm):
         raise PackageRefused(
             "npm packages and Python's were asked for at once", hint="Ask for each kind by itself"
         )

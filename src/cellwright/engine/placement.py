@@ -230,7 +230,7 @@ class HostProvider(Protocol):
 
 # Sessions whose kernel lives on a Jupyter server: what can be asked of it there, and what is refused.
 
-_TOLD = "cellwright_told"
+_ANSWER_KEY = "cellwright_told"
 
 _SHIPPED = ("digests", "_inspection")
 
@@ -290,7 +290,7 @@ def inspect_content(*, packages: bool) -> dict[str, Any]:
         "silent": True,
         "store_history": False,
         "allow_stdin": False,
-        "user_expressions": {_TOLD: expression},
+        "user_expressions": {_ANSWER_KEY: expression},
     }
 
 
@@ -322,10 +322,10 @@ def inspect_reply(reply: dict[str, Any]) -> dict[str, Any]:
         KernelError: it could not look.
     """
     try:
-        told = (reply.get("user_expressions") or {}).get(_TOLD) or reply
-        if told.get("status") == "ok":
-            return {"status": "ok", **json.loads(ast.literal_eval(told["data"]["text/plain"]))}
-        why = f"{told.get('ename')}: {told.get('evalue')}"
+        answer = (reply.get("user_expressions") or {}).get(_ANSWER_KEY) or reply
+        if answer.get("status") == "ok":
+            return {"status": "ok", **json.loads(ast.literal_eval(answer["data"]["text/plain"]))}
+        why = f"{answer.get('ename')}: {answer.get('evalue')}"
     except _UNREADABLE as error:
         why = f"the kernel's answer is unreadable: {error}"
     raise KernelError(f"The namespace could not be inspected: {why}")

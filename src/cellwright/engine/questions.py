@@ -117,11 +117,11 @@ class Questions:
         """Code waits for an answer, or no longer."""
         match event:
             case InputRequested(question):
-                self._asked(batch, question)
+                self._begin(batch, question)
             case InputSettled():
                 self._settled(batch, event)
 
-    def _asked(self, batch: Batch, question: Question) -> None:
+    def _begin(self, batch: Batch, question: Question) -> None:
         self._become(question)
         data = {
             "number": question.number,

@@ -166,7 +166,7 @@ def artifacts_of(
         if _is_new(entry, first) and known.get(path) != entry and path not in own
     ]
     found.sort(key=_changed_at, reverse=True)
-    return Artifacts(directory, tuple(map(_told, found[:limit])), max(len(found) - limit, 0), seen)
+    return Artifacts(directory, tuple(map(_left_file, found[:limit])), max(len(found) - limit, 0), seen)
 
 
 def _is_new(entry: Entry, first: int) -> bool:
@@ -179,7 +179,7 @@ def _changed_at(entry: Entry) -> int:
     return entry.identity[1]
 
 
-def _told(entry: Entry) -> LeftFile:
+def _left_file(entry: Entry) -> LeftFile:
     kind = "deleted" if entry.type == "whiteout" else entry.type
     return LeftFile(shown_path(entry.path), kind, entry.size, entry.mtime_ns / _NS)
 

@@ -39,7 +39,7 @@ class SessionWidgets:
         self._kernel = kernel
         self._of: str | None = None
         """The kernel whose widgets these are."""
-        self._asked: str | None = None
+        self._answered_by: str | None = None
         """The kernel that was queried for all of its widgets."""
         self._widgets = Widgets()
         self._former: dict[str, State] = {}
@@ -72,13 +72,13 @@ class SessionWidgets:
         kernel_id = self.kernel_id
         if kernel_id is None:
             return {}
-        if self._asked != kernel_id and self._kernel.runs_python:
+        if self._answered_by != kernel_id and self._kernel.runs_python:
             # A busy kernel answers later; its messages so far are folded already.
             with suppress(KernelError, TimeoutError):
                 reply = await self._ask({"want": "state"})
                 self._follow(kernel_id)
                 self._widgets.replace(reply.get("models"))
-                self._asked = kernel_id
+                self._answered_by = kernel_id
         return self._widgets.states() if self._of == kernel_id else {}
 
     def kept(self) -> Mapping[str, State]:
@@ -133,7 +133,7 @@ class SessionWidgets:
         if self._of != kernel_id:
             if self._unsaved:
                 self._former |= self._widgets.states()
-            self._of, self._asked = kernel_id, None
+            self._of, self._answered_by = kernel_id, None
             self._widgets.replace({})
 
     def _ring(self) -> None:

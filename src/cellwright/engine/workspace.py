@@ -311,9 +311,9 @@ class SessionWorkspace:
         if approvals.rule("apply") != "ask":
             await approvals.require(matter)
             return
-        asked: list[LayerChange] = []
-        while asked != (now := await anyio.to_thread.run_sync(layer_changes, self.place, paths)):
-            asked = now
+        approved: list[LayerChange] = []
+        while approved != (now := await anyio.to_thread.run_sync(layer_changes, self.place, paths)):
+            approved = now
             what = f"apply {_named(now)} of {record.name} to {project}"
             await approvals.require(replace(matter, what=what, exactly=_digest(now)))
             if approvals.known(matter) is not None:
@@ -328,12 +328,12 @@ class SessionWorkspace:
         trusted: Collection[str] = (),
     ) -> Applied:
         """Bring files over, and write down which, however whoever waits for it ends. Blocking."""
-        asked = {"asked": paths, "force": force or None, "named_by_a_person": sorted(trusted) or None}
-        with self._services.audit.outcome("apply", session=self._session.id, **asked) as told:
+        params = {"asked": paths, "force": force or None, "named_by_a_person": sorted(trusted) or None}
+        with self._services.audit.outcome("apply", session=self._session.id, **params) as outcome:
             applied = apply_changes(self.place, paths, since=since, force=force, trusted=trusted)
-            told["project"] = self.place.project
-            told["applied"] = [f"{change.change} {change.path}" for change in applied.changes]
-            told["skipped"] = applied.skipped or None
+            outcome["project"] = self.place.project
+            outcome["applied"] = [f"{change.change} {change.path}" for change in applied.changes]
+            outcome["skipped"] = applied.skipped or None
         return applied
 
     # Network -----------------------------------------------------------------------------------------------------
@@ -362,9 +362,9 @@ class SessionWorkspace:
         note_request(self._services.recorder, batch, self._session.record, entry, execution=execution, at=at)
         self._audit_request(entry)
         if entry.verdict == "cut":
-            told = f"The request to {entry.host} was stopped: {entry.reason} ({entry.setting})"
+            why = f"The request to {entry.host} was stopped: {entry.reason} ({entry.setting})"
             setting = (entry.setting or "").upper()
-            self._cut = (entry.execution, f"{told}. Move less, or raise CELLWRIGHT_{setting}")
+            self._cut = (entry.execution, f"{why}. Move less, or raise CELLWRIGHT_{setting}")
 
     def note_fetch(self, entry: NetworkEntry) -> None:
         """Journal a request that was made for it on the host's side, under a number of its own."""
@@ -515,9 +515,9 @@ def checked_narrowing(policy: Policy | None, narrowing: Narrowing | None) -> Nar
     return narrowing
 
 
-def refuse_other_limits(session_id: str, has: Narrowing | None, asked: Narrowing | None) -> None:
+def refuse_other_limits(session_id: str, has: Narrowing | None, requested: Narrowing | None) -> None:
     """Raise where a session that there is already was asked for with other limits than it has."""
-    if asked is not None and asked != has:
+    if requested is not None and requested != has:
         raise LimitReached(
             f"Session {session_id} has this notebook open with {told_limits(has) or 'no limits of its own'}",
             setting="limits",
@@ -576,10 +576,10 @@ def whole_policy(policy: Policy | None, narrowing: Narrowing | None) -> Policy |
 
 def told_limits(narrowing: Narrowing | None) -> dict[str, Any]:
     """What a session asked for, in its own words."""
-    asked = asdict(narrowing) if narrowing is not None else {}
+    limits = asdict(narrowing) if narrowing is not None else {}
     return {
         _WORDS[name]: limit_text(name, value) if not name.endswith("_seconds") else value
-        for name, value in asked.items()
+        for name, value in limits.items()
         if value is not None
     }
 
@@ -588,10 +588,10 @@ def explained(text: str | None, narrowing: Narrowing | None) -> str | None:
     """Why something stopped, with what a session itself had to do with it: raising the setting would not help."""
     if text is None or narrowing is None:
         return text
-    told = {name: f"({setting})" for name, setting in SETTINGS.items()}
-    told["cell_seconds"] = f"over its limit of {narrowing.cell_seconds or 0:g} s"
+    marks = {name: f"({setting})" for name, setting in SETTINGS.items()}
+    marks["cell_seconds"] = f"over its limit of {narrowing.cell_seconds or 0:g} s"
     own = [
-        _WORDS[name] for name, mark in told.items() if getattr(narrowing, name) is not None and mark in text
+        _WORDS[name] for name, mark in marks.items() if getattr(narrowing, name) is not None and mark in text
     ]
     if not own:
         return text

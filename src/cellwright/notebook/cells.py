@@ -275,12 +275,12 @@ def is_output(output: Mapping[str, Any]) -> bool:
             return isinstance(output.get("text"), str) and isinstance(output.get("name", ""), str)
         case "error":
             lines = output.get("traceback") or []
-            told = (
+            texts = (
                 output.get("ename", ""),
                 output.get("evalue", ""),
                 *(lines if isinstance(lines, list) else (lines,)),
             )
-            return all(isinstance(text, str) for text in told)
+            return all(isinstance(text, str) for text in texts)
         case str(kind):
             data, metadata = output.get("data"), output.get("metadata")
             is_shown = kind in ("execute_result", "display_data")

@@ -599,9 +599,9 @@ def without_comment(cell: Cell, key: str) -> CellMetadataSet:
 
 def _with(cell: Cell, comments: Iterable[Comment]) -> CellMetadataSet:
     ours = {name: value for name, value in own_section(cell.metadata).items() if name != _KEY}
-    told = [asdict(one) for one in comments]
+    kept = [asdict(one) for one in comments]
     metadata = dict(cell.metadata)
-    metadata[OWN_SECTION] = {**ours, _KEY: told} if told else ours
+    metadata[OWN_SECTION] = {**ours, _KEY: kept} if kept else ours
     return CellMetadataSet(cell.id, metadata)
 
 

@@ -89,12 +89,12 @@ class Language:
     """What a new notebook says in Jupyter's ``kernelspec`` and ``language_info``, where that is more than the name."""
 
     def __post_init__(self) -> None:
-        for what, pattern, said in (
+        for what, pattern, names in (
             ("name", _NAME, (self.name,)),
             ("alias", _NAME, self.aliases),
             ("suffix", _SUFFIX, self.suffixes),
         ):
-            for one in said:
+            for one in names:
                 if not pattern.fullmatch(one):
                     raise ValueError(f"{one!r} is no {what} of a language")
         if not self.suffixes or not self.comment:
@@ -182,8 +182,8 @@ def cell_metadata(
     ``explains``: a plan writes it to explain a step. ``also`` is metadata that it has besides.
     """
     metadata = dict(also or {})
-    said = (("language", language), ("filename", filename), ("explains", explains))
-    own = {name: value for name, value in said if value}
+    fields = (("language", language), ("filename", filename), ("explains", explains))
+    own = {name: value for name, value in fields if value}
     if own:
         metadata[OWN_SECTION] = {**own_section(metadata), **own}
     if language:

@@ -143,8 +143,8 @@ class _Cells:
         )
         text = "Cell {!r}: {} was changed here and in the file; ours is kept"
         # Two programs that show one run tell its times each by its own clock: nobody edited them.
-        told = [path for path in paths if not path.startswith(_TIMES)]
-        return merged, tuple(Conflict(mine.id, None, text.format(mine.id, path)) for path in told)
+        reported = [path for path in paths if not path.startswith(_TIMES)]
+        return merged, tuple(Conflict(mine.id, None, text.format(mine.id, path)) for path in reported)
 
     def _with_copy(self, record: CellRecord, other: CellRecord, notes: tuple[Conflict, ...]) -> _Outcome:
         copy_id = derived_id(f"{record.id}:{other.source}", {*self.base, *self.ours, *self.theirs})

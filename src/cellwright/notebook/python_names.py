@@ -514,8 +514,8 @@ def python_cell(source: str) -> PythonCell:
     name, rest, body = magic.groups()
     if name in _RUNS_BODY:
         found = _parsed(body if name != "time" or body.strip() else rest)
-        told = frozenset(word for word in rest.split() if word.isidentifier()) if name == "capture" else None
-        return PythonCell(found.tree, found.opaque, told or frozenset())
+        names = frozenset(word for word in rest.split() if word.isidentifier()) if name == "capture" else None
+        return PythonCell(found.tree, found.opaque, names or frozenset())
     if name in _RUNS_APART:
         found = _parsed(body)
         return PythonCell(found.tree, found.opaque, keeps=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.engine._approval_store import ApprovalStore, Remembered
-from cellwright.engine.approval_rules import Verdict, _said
+from cellwright.engine.approval_rules import Verdict, _verdicts
 from cellwright.engine.approvals import Matter, judged
 from cellwright.errors import CellwrightError
 from cellwright.plugins._entry_points import OURS, PluginEntry
@@ -62,16 +62,16 @@ def rules(*names: str) -> Registry:
 
 def test_a_plugins_rule_that_fails_or_is_out_for_it_has_a_person_asked() -> None:
     delete = Matter("delete", "delete sales")
-    assert _said(rules("keep"), INSTALL) == []
-    assert _said(rules("keep"), delete) == [Verdict("refuse", "it is kept")]
+    assert _verdicts(rules("keep"), INSTALL) == []
+    assert _verdicts(rules("keep"), delete) == [Verdict("refuse", "it is kept")]
     there = rules("fail", "keep")
-    assert _said(there, delete) == [
+    assert _verdicts(there, delete) == [
         Verdict("ask", "the approval rule fail failed"),
         Verdict("refuse", "it is kept"),
     ]
     for _ in range(MOST_FAILURES):
         there.report(there.plugins[0], "raised OSError: no list")
-    assert _said(there, INSTALL) == [Verdict("ask", "the approval rule fail is out")]
+    assert _verdicts(there, INSTALL) == [Verdict("ask", "the approval rule fail is out")]
 
 
 def test_only_scopes_that_there_are_can_be_answered() -> None:
