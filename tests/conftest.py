@@ -17,11 +17,11 @@ from cellwright.formats.grammars import leave_out_address_grammars
 from tests.waiting import scaled
 
 # A neighbour's load must not fail a property: time is measured in benchmarks/, never in a test.
-# Twenty examples, where a test names no number of its own: each run draws others, and there are a hundred properties.
+# Twelve examples, where a test names no number of its own: each run draws others, and there are a hundred properties.
 hypothesis.settings.register_profile(
     "cellwright",
     deadline=None,
-    max_examples=20,
+    max_examples=12,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("cellwright")

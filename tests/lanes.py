@@ -161,6 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
+    # A shell's background job begins with it ignored, and so would every process that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     _preload(PRELOADED if set(lanes) == {"unit"} else (*PRELOADED, *PRELOADED_BESIDES))
     if set(lanes) != {"unit"}:
         _begin_zygotes()

@@ -30,6 +30,7 @@ from tests.browser.web.conftest import (
     unhurried,
 )
 from tests.conftest import Require
+from tests.matrix import first_of
 from tests.support.browsers import firefox_options
 
 WIDE: ViewportSize = {"width": 1280, "height": 900}
@@ -310,7 +311,7 @@ def give_a_link(walker: Walker, browser: Browser) -> None:
         expect(stranger.get_by_label("Token")).to_be_visible()
 
 
-@pytest.fixture(params=["chromium", "firefox"])
+@pytest.fixture(params=first_of(["chromium", "firefox"], 1))
 def chosen(request: pytest.FixtureRequest, playwright: Playwright, require: Require) -> Iterator[Browser]:
     """The browser of the walk."""
     if request.param == "chromium":

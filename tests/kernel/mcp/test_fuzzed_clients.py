@@ -37,7 +37,7 @@ async def session(engine: Engine) -> Session:
     return session
 
 
-def drawn(strategy: st.SearchStrategy[Any], *, examples: int, effort: int) -> list[Any]:
+def drawn(strategy: st.SearchStrategy[Any], *, examples: int, effort: float) -> list[Any]:
     """Inputs, drawn before the loop that they are tried in."""
     found: list[Any] = []
 
@@ -68,7 +68,7 @@ async def call_of(client: Client, session: Session) -> list[dict[str, Any]]:
 
 @each_effort
 async def test_whatever_a_client_calls_it_is_answered_and_so_is_the_next(
-    effort: int, face: McpServer, client: Client, session: Session, caplog: pytest.LogCaptureFixture
+    effort: float, face: McpServer, client: Client, session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls = [
         {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
@@ -102,7 +102,7 @@ async def test_whatever_a_client_calls_it_is_answered_and_so_is_the_next(
 
 @each_effort
 async def test_whatever_is_asked_of_the_page_it_does_not_fail(
-    effort: int, engine: Engine, session: Session, caplog: pytest.LogCaptureFixture
+    effort: float, engine: Engine, session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     at = f"/sessions/{session.id}"
     cell = f"{at}/cells/{session.cells[0].id}"

@@ -76,7 +76,7 @@ def _open_files() -> dict[str, str]:
 
 
 @each_effort
-def test_whatever_a_monitor_says_ends_its_own_box_at_most(effort: int) -> None:
+def test_whatever_a_monitor_says_ends_its_own_box_at_most(effort: float) -> None:
     asks: dict[str, Callable[[MonitorChannel], Awaitable[Any]]] = {
         "hold": lambda line: line.hold(),
         "share": lambda line: line.share("/somewhere"),
@@ -107,7 +107,7 @@ def test_whatever_a_monitor_says_ends_its_own_box_at_most(effort: int) -> None:
 
 
 @each_effort
-def test_whatever_a_kernel_says_of_a_checkpoint_is_a_checkpoint_or_a_refusal(effort: int) -> None:
+def test_whatever_a_kernel_says_of_a_checkpoint_is_a_checkpoint_or_a_refusal(effort: float) -> None:
     def check(said: list[Packet]) -> None:
         async def work() -> None:
             line = KernelChannel()
@@ -129,7 +129,7 @@ def test_whatever_a_kernel_says_of_a_checkpoint_is_a_checkpoint_or_a_refusal(eff
 
 
 @each_effort
-def test_whatever_a_checkpoint_says_is_a_kernel_or_a_failed_start(effort: int) -> None:
+def test_whatever_a_checkpoint_says_is_a_kernel_or_a_failed_start(effort: float) -> None:
     def check(described: list[Packet], spawned: list[Packet]) -> None:
         async def work() -> None:
             mine, theirs = _checkpoints._pair()
@@ -151,7 +151,7 @@ def test_whatever_a_checkpoint_says_is_a_kernel_or_a_failed_start(effort: int) -
 
 
 @each_effort
-def test_whatever_a_fork_server_says_is_a_fork_or_a_failed_start(effort: int) -> None:
+def test_whatever_a_fork_server_says_is_a_fork_or_a_failed_start(effort: float) -> None:
     def check(said: list[Packet]) -> None:
         async def work() -> None:
             mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

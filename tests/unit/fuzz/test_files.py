@@ -62,7 +62,7 @@ def look_through(document: Document) -> None:
 
 
 @each_effort
-def test_any_file_is_a_notebook_or_is_refused_as_none(effort: int) -> None:
+def test_any_file_is_a_notebook_or_is_refused_as_none(effort: float) -> None:
     def check(content: bytes) -> None:
         try:
             document = Document.from_bytes(content, name="any.ipynb")
@@ -76,7 +76,7 @@ def test_any_file_is_a_notebook_or_is_refused_as_none(effort: int) -> None:
 
 
 @each_effort
-def test_any_file_of_any_format_is_a_notebook_or_is_refused_as_none(effort: int) -> None:
+def test_any_file_of_any_format_is_a_notebook_or_is_refused_as_none(effort: float) -> None:
     def check(name: str, content: bytes) -> None:
         try:
             read(content, name=name, max_cells=1_000)
@@ -90,7 +90,7 @@ def test_any_file_of_any_format_is_a_notebook_or_is_refused_as_none(effort: int)
 
 
 @each_effort
-def test_any_manifest_is_read_with_its_problems(effort: int) -> None:
+def test_any_manifest_is_read_with_its_problems(effort: float) -> None:
     def check(content: bytes) -> None:
         found = read_manifest(content)
         assert found.outputs or found.problems or json.loads(content)["outputs"] == []
@@ -100,7 +100,7 @@ def test_any_manifest_is_read_with_its_problems(effort: int) -> None:
 
 
 @each_effort
-def test_any_text_is_a_plan_or_is_refused_as_none(effort: int, tmp_path: Path) -> None:
+def test_any_text_is_a_plan_or_is_refused_as_none(effort: float, tmp_path: Path) -> None:
     def check(kind: PlanFileKind, content: bytes) -> None:
         path = tmp_path / f"any.plan.{'toml' if kind == 'toml' else 'md'}"
         path.write_bytes(content)

@@ -238,7 +238,7 @@ async def follow(following: Following, asks: int, failed: Callable[[], list[str]
 
 
 @each_effort
-def test_whatever_a_kernel_says_the_next_cell_runs(effort: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_whatever_a_kernel_says_the_next_cell_runs(effort: float, caplog: pytest.LogCaptureFixture) -> None:
     def failed() -> list[str]:
         """What a boundary had to keep from climbing further."""
         return [record.getMessage() for record in caplog.records if record.exc_info]
@@ -269,7 +269,7 @@ def test_whatever_a_kernel_says_the_next_cell_runs(effort: int, caplog: pytest.L
 
 
 @each_effort
-def test_whatever_a_kernel_answers_is_read_or_is_the_kernels_error(effort: int) -> None:
+def test_whatever_a_kernel_answers_is_read_or_is_the_kernels_error(effort: float) -> None:
     readers: dict[str, Callable[[dict[str, Any]], object]] = {
         "inspection": inspection_of,
         "completion": completion_of,

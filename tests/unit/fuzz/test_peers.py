@@ -67,7 +67,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 
 
 @each_effort
-def test_whatever_an_engine_asks_its_host_answers_the_next_one(effort: int, tmp_path: Path) -> None:
+def test_whatever_an_engine_asks_its_host_answers_the_next_one(effort: float, tmp_path: Path) -> None:
     number = iter(range(10**9))
 
     def check(data: bytes) -> None:
@@ -96,7 +96,7 @@ def test_whatever_an_engine_asks_its_host_answers_the_next_one(effort: int, tmp_
 
 
 @each_effort
-def test_whatever_a_host_says_is_an_answer_an_event_or_its_loss(effort: int) -> None:
+def test_whatever_a_host_says_is_an_answer_an_event_or_its_loss(effort: float) -> None:
     def check(data: bytes) -> None:
         async def work() -> None:
             mine, theirs = pair()
@@ -122,7 +122,7 @@ def test_whatever_a_host_says_is_an_answer_an_event_or_its_loss(effort: int) -> 
 
 
 @each_effort
-def test_whatever_a_dead_hosts_journal_holds_is_read_as_far_as_it_goes(effort: int, tmp_path: Path) -> None:
+def test_whatever_a_dead_hosts_journal_holds_is_read_as_far_as_it_goes(effort: float, tmp_path: Path) -> None:
     number = iter(range(10**9))
     whole = frame(protocol.Event(1, 0.0, "s.1", protocol.Started("x")))
 
@@ -144,7 +144,7 @@ LINES = mutated_json(seeds("mcp.json"))
 
 
 @each_effort
-def test_whatever_line_a_client_says_the_next_message_is_heard(effort: int) -> None:
+def test_whatever_line_a_client_says_the_next_message_is_heard(effort: float) -> None:
     def check(lines: list[bytes]) -> None:
         async def work() -> None:
             mine, theirs = pair()
@@ -175,7 +175,7 @@ def test_whatever_line_a_client_says_the_next_message_is_heard(effort: int) -> N
 
 
 @each_effort
-def test_whoever_comes_with_whatever_first_line_is_let_in_as_somebody(effort: int) -> None:
+def test_whoever_comes_with_whatever_first_line_is_let_in_as_somebody(effort: float) -> None:
     record = RecordedAnswers("/")
 
     def check(lines: list[bytes]) -> None:
@@ -195,7 +195,7 @@ def test_whoever_comes_with_whatever_first_line_is_let_in_as_somebody(effort: in
 
 
 @each_effort
-def test_whatever_lab_or_a_server_sends_is_a_message_or_is_refused(effort: int) -> None:
+def test_whatever_lab_or_a_server_sends_is_a_message_or_is_refused(effort: float) -> None:
     def check(data: bytes) -> None:
         for decode in (decode_json, decode_v1):
             with suppress(BadMessageError):
@@ -219,7 +219,7 @@ def _v1(said: dict[str, Any]) -> bytes:
 
 
 @each_effort
-def test_whatever_a_driver_writes_is_cut_into_messages_and_text(effort: int) -> None:
+def test_whatever_a_driver_writes_is_cut_into_messages_and_text(effort: float) -> None:
     def check(lines: list[bytes], cut: int) -> None:
         splitter = Splitter(TOKEN, 10_000)
         data = (
@@ -243,7 +243,7 @@ def test_whatever_a_driver_writes_is_cut_into_messages_and_text(effort: int) -> 
 
 
 @each_effort
-def test_whatever_head_a_request_has_only_the_right_one_is_let_in(effort: int) -> None:
+def test_whatever_head_a_request_has_only_the_right_one_is_let_in(effort: float) -> None:
     gate = Gate("token", frozenset({"own.example"}), frozenset())
     names = st.sampled_from([b"host", b"origin", b"authorization", b"cookie", b""])
     values = mutated_bytes(
