@@ -66,7 +66,7 @@ class Ownership:
             recorder.journal, f"session = ? AND seq > ? AND {_TELLING}", (self._session.id, hold.seq)
         )
         meanwhile, batch = changed_meanwhile(past), Batch()
-        data = {"by": by, "note": note, **meanwhile.told()}
+        data = {"by": by, "note": note, **meanwhile.as_data()}
         event = self._session.note(batch, "notebook.session.given_back", data)
         handback = Handback(by, note, event.seq, meanwhile)
         self._session.propose(batch, hold=None, handback=handback)

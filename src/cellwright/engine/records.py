@@ -237,7 +237,7 @@ class Meanwhile(msgspec.Struct, frozen=True):
     deleted: tuple[str, ...] = ()
     ran: tuple[str, ...] = ()
 
-    def told(self) -> dict[str, list[str]]:
+    def as_data(self) -> dict[str, list[str]]:
         """The same as data, without what did not happen."""
         return {what: list(cells) for what, cells in msgspec.structs.asdict(self).items() if cells}
 

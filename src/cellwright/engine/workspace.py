@@ -212,7 +212,7 @@ class SessionWorkspace:
     @property
     def limits(self) -> dict[str, Any]:
         """What it asked for below the operator's limits, in words."""
-        return told_limits(self._session.record.limits)
+        return limit_words(self._session.record.limits)
 
     @property
     def policy(self) -> Policy | None:
@@ -231,10 +231,10 @@ class SessionWorkspace:
             return limits
         return dataclasses.replace(limits or Narrowing(), network="off")
 
-    def time_limit(self, asked_s: float | None) -> float:
+    def time_limit(self, requested_s: float | None) -> float:
         """How long a cell may run: as asked, else as the settings say; never longer than the session's own limit."""
         own = self._session.record.limits.cell_seconds if self._session.record.limits is not None else None
-        limit_s = asked_s if asked_s is not None else self._services.options.cell_timeout_s
+        limit_s = requested_s if requested_s is not None else self._services.options.cell_timeout_s
         return limit_s if own is None else min(limit_s, own)
 
     # Files -------------------------------------------------------------------------------------------------------
@@ -252,11 +252,11 @@ class SessionWorkspace:
         """
         if self._session.runs.live:
             return  # what it has left so far is its own
-        asked_at = time.time()
+        begun_at = time.time()
         async with self._looking:
             seen = await anyio.to_thread.run_sync(entries_in, self.place.written)
             # What came while this looked may be of an execution that began meanwhile.
-            self._seen = artifacts_of(self.place.written, seen, until=asked_at, before=self._seen).seen
+            self._seen = artifacts_of(self.place.written, seen, until=begun_at, before=self._seen).seen
 
     async def files_known(self) -> None:
         """Return when it is known what each execution that has ended left (they are looked after in order)."""
@@ -519,7 +519,7 @@ def refuse_other_limits(session_id: str, has: Narrowing | None, requested: Narro
     """Raise where a session that there is already was asked for with other limits than it has."""
     if requested is not None and requested != has:
         raise LimitReached(
-            f"Session {session_id} has this notebook open with {told_limits(has) or 'no limits of its own'}",
+            f"Session {session_id} has this notebook open with {limit_words(has) or 'no limits of its own'}",
             setting="limits",
             hint="Leave `limits` out to work with it, or delete the session first",
         )
@@ -574,7 +574,7 @@ def whole_policy(policy: Policy | None, narrowing: Narrowing | None) -> Policy |
     return session_policy(policy, narrowing) or policy
 
 
-def told_limits(narrowing: Narrowing | None) -> dict[str, Any]:
+def limit_words(narrowing: Narrowing | None) -> dict[str, Any]:
     """What a session asked for, in its own words."""
     limits = asdict(narrowing) if narrowing is not None else {}
     return {

@@ -314,7 +314,7 @@ _MAX_NOTE = 1_000
 
 def handback_note(handback: Handback) -> str:
     """That a session was given back, what was done with it meanwhile, and what the person says."""
-    done = [f"{what} {_cells(cells)}" for what, cells in handback.meanwhile.told().items()]
+    done = [f"{what} {_cells(cells)}" for what, cells in handback.meanwhile.as_data().items()]
     told = f"A person had this session and gave it back: {'; '.join(done) or 'no cell changed'}"
     if handback.note:
         told += f". {clean(handback.by)} says: {clean(handback.note)[:_MAX_NOTE]}"

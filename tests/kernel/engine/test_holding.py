@@ -33,7 +33,7 @@ def test_what_came_and_went_meanwhile_is_not_told() -> None:
         event(9, "notebook.cell.executing", None, state="queued"),
         changed(10, "outputs_set", "old"),
     ]
-    assert changed_meanwhile(past).told() == {
+    assert changed_meanwhile(past).as_data() == {
         "added": ["new"],
         "edited": ["old"],
         "deleted": ["gone"],
@@ -55,7 +55,7 @@ async def test_a_session_that_was_taken_over_stays_so_when_the_engine_ends(open_
         assert (await session.run(cell.id)).ok, "whoever has it works through the very same calls"
         handback = await session.give_back("ann", "x is 2 now")
         assert handback is not None
-        assert handback.meanwhile.told() == {"edited": [cell.id], "ran": [cell.id]}
+        assert handback.meanwhile.as_data() == {"edited": [cell.id], "ran": [cell.id]}
         session.refuse_if_taken()
     async with open_here() as engine:
         session = engine.sessions()[0]
