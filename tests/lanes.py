@@ -43,8 +43,8 @@ LANES = ("unit", "kernel", "system", "browser", "cluster")
 # One more than there are cores, since a fifth of the time and more is spent waiting. A fourth saves next to nothing, and
 # limits that others set, such as Lab's on its style sheet, run out.
 JOBS = 3
-# Its groups are begun first and one at a time: SLURM is nearly always waited for, and a host that starts in one cluster
-# clears away what a killed one of another has left on this machine.
+# Its groups are begun first and one at a time, beside the others: SLURM is nearly always waited for, and a host that
+# starts in one cluster clears away what a killed one of another has left on this machine.
 ALONE = "cluster"
 # Folders whose files share something dear, a cluster, a browser or a daemon, or that become the parent of every orphan:
 # each is one process, as every folder of the unit lane is. Begun in this order, before all others: the longest must
@@ -185,7 +185,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.lanes", description="Run the tests by lanes.")
     parser.add_argument("--lane", action="append", choices=LANES, help="this lane only; may be repeated")
     parser.add_argument("--matrix", action="store_true", help="the exhaustive products, and nothing else")
-    parser.add_argument("--jobs", type=int, default=JOBS, help="processes at a time (default: %(default)s)")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=JOBS,
+        help="processes at a time, beside one of SLURM's (default: %(default)s)",
+    )
     parser.add_argument("pytest", nargs="*", metavar="-- OPTION", help="goes to pytest")
     return parser.parse_args(arguments)
 
@@ -268,15 +273,14 @@ class Pool:
         """What processes whose parent had ended, such as daemons, used of a processor."""
 
     def run(self, groups: Sequence[Group], *, jobs: int) -> Iterator[Outcome]:
-        """Yield each group's outcome as it ends; ``jobs`` run at a time, one of SLURM's among them."""
+        """Yield each group's outcome as it ends; ``jobs`` run at a time, and one of SLURM's beside them."""
         alone = [group for group in groups if group.lane == ALONE]
         waiting = [group for group in groups if group.lane != ALONE]
         while alone or waiting or self._running:
-            is_free = len(self._running) < jobs
-            is_alone = any(running.group.lane == ALONE for running in self._running.values())
-            if is_free and alone and not is_alone:
+            at_slurm = sum(running.group.lane == ALONE for running in self._running.values())
+            if alone and not at_slurm:
                 self._begin(alone.pop(0))
-            elif is_free and waiting:
+            elif waiting and len(self._running) - at_slurm < jobs:
                 self._begin(waiting.pop(0))
             else:
                 yield self._wait()

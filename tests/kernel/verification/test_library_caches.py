@@ -83,6 +83,8 @@ async def test_a_first_plot_on_a_slow_new_machine_says_nothing_and_is_verified(
         assert (verification.reason, verification.verified) == (None, True)
 
 
+# The cache of completion takes a quarter of a minute to make; that of plots is found by the run that keeps no kernels.
+@pytest.mark.matrix
 async def test_confined_kernels_find_the_caches_that_the_host_has_made(
     open_here: OpenEngine, libraries: Path
 ) -> None:
@@ -93,13 +95,14 @@ async def test_confined_kernels_find_the_caches_that_the_host_has_made(
         assert len(list(made.parent.iterdir())) == len(("matplotlib", "jedi"))
 
 
-async def test_a_run_that_keeps_no_kernels_makes_the_cache_that_plots_need(
+async def test_a_run_that_keeps_no_kernels_makes_the_cache_that_plots_need_and_confined_kernels_find_it(
     tmp_path: Path, libraries: Path
 ) -> None:
     settings = Settings(root=tmp_path, standby_kernels=0, cell_timeout_s=300)
     async with open_engine(settings, ephemeral=True) as engine:
         await engine.create("plots", mode="private")
         await until(lambda: any(libraries.glob("matplotlib-*")), limit_s=240)
+        await reads_it_and_keeps_its_own(engine, f"/caches/{next(libraries.glob('matplotlib-*')).name}")
     assert not any(libraries.glob("jedi-*"))
 
 

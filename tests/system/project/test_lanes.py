@@ -58,7 +58,7 @@ def test_places_are_filled_to_the_end_and_of_a_clusters_groups_one_runs_at_a_tim
     groups += [lanes.Group("cluster", name, ()) for name in "xy"]
     ended = [outcome.group.name for outcome in pool.run(groups, jobs=3)]
     assert sorted(ended) == list("abcdxy")
-    assert seen == [list("x"), list("ax"), list("abx"), list("aby"), list("bcy"), list("cdy")]
+    assert seen == [list("x"), list("ax"), list("abx"), list("abcx"), list("abcy"), list("bcdy")]
 
 
 BUSY = """
