@@ -208,6 +208,14 @@ class Launchers:
         Raises:
             KernelStartError: this machine cannot confine them.
         """
+        isolation = await self._isolation_without_gpus(options)
+        if isolation is None:
+            return None
+        gpus = await anyio.to_thread.run_sync(find_gpus, isolation.policy.gpus, os.environ)
+        return replace(isolation, gpus=gpus)
+
+    async def _isolation_without_gpus(self, options: HostOptions) -> Isolation | None:
+        """The same but for the devices: a driver may take milliseconds to describe one, and every start asks for this."""
         if options.policy is None:
             return None
         found = await self.finding(options)
@@ -230,7 +238,6 @@ class Launchers:
             opening=options.opening,
             connections=options.connections,
             groups=found.groups,
-            gpus=await anyio.to_thread.run_sync(find_gpus, options.policy.gpus, os.environ),
         )
 
     async def seen_layers(self, names: Sequence[str], options: HostOptions) -> tuple[str, ...]:
@@ -241,7 +248,7 @@ class Launchers:
         """
         if any(not _LAYER.fullmatch(name) for name in names):
             raise KernelStartError(f"These are no names of layers: {', '.join(names)}")
-        isolation = await self.isolation(options)
+        isolation = await self._isolation_without_gpus(options)
         if isolation is None:
             return tuple(f"{options.packages}/{name}" for name in names)
         return isolation.seen_layers(names)

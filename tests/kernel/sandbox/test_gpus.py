@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
+from cellwright.hosts.launchers import Launchers
 from cellwright.kernels._confinement import Isolation
 from cellwright.kernels._forkserver import ForkServer
 from cellwright.kernels._interpreters import prepare_interpreter
@@ -21,6 +23,7 @@ from cellwright.sandbox.policy import Narrowing, Policy
 from cellwright.sandbox.workspace import PRIVATE, Workspace, prepare_storage
 from tests.kernel.engine.conftest import open_at
 from tests.kernel.kernels.conftest import LIMITS
+from tests.support.kernels.denohouse import OPTIONS
 from tests.waiting import LIMIT_S, fail_after
 
 pytestmark = pytest.mark.anyio
@@ -107,6 +110,17 @@ async def test_a_session_has_the_chosen_devices_and_one_without_has_none(
         told = await look(run_cell, kernel)
     assert (told["dev"], told["nvidia1"], told["shared"]) == ([], "open ENOENT", False)
     assert told["visible"] is None
+
+
+async def test_a_start_looks_for_devices_only_where_a_kind_of_kernel_is_new(tmp_path: Path) -> None:
+    # A look for what is called so raises.
+    options = msgspec.structs.replace(OPTIONS, policy=Policy(gpus="unheard of"))
+    async with anyio.create_task_group() as tasks:
+        launchers = Launchers(tasks, runtime=tmp_path / "runtime", cache=tmp_path / "cache")
+        with pytest.raises(ValueError, match="unheard of"):
+            await launchers.isolation(options)
+        (seen,) = await launchers.seen_layers(["layer"], options)
+    assert Path(seen).name == "layer"
 
 
 async def test_a_cell_computes_on_a_real_gpu_and_a_session_without_sees_none(open_root: Path) -> None:
