@@ -178,22 +178,24 @@ def published_schema(
     a reader could guess, and ``former`` the names that arguments had before.
     """
     schema = model.model_json_schema()
-    told = {name: about for name, about in schema.get("properties", {}).items() if name not in but}
-    properties = {name: _plain(about) for name, about in told.items()}
+    published = {name: about for name, about in schema.get("properties", {}).items() if name not in but}
+    properties = {name: _plain(about) for name, about in published.items()}
     if all_defaults:
-        guessed = {name: about["default"] for name, about in told.items() if about.get("default") is not None}
+        guessed = {
+            name: about["default"] for name, about in published.items() if about.get("default") is not None
+        }
         defaults = {**guessed, **defaults}
     for name, default in defaults.items():
         properties[name]["default"] = (
             int(default) if isinstance(default, float) and default.is_integer() else default
         )
-    wanted = {*schema.get("required", ()), *also_required}
+    required_names = {*schema.get("required", ()), *also_required}
     if former:
         names = former_names(model)
-        wanted = {names[name].name if name in names else name for name in wanted}
+        required_names = {names[name].name if name in names else name for name in required_names}
         properties = dict(_formerly(name, about, names.get(name)) for name, about in properties.items())
     slim: dict[str, Any] = {"type": "object", "properties": properties}
-    if required := [name for name in properties if name in wanted]:
+    if required := [name for name in properties if name in required_names]:
         slim["required"] = required
     if definitions := schema.get("$defs"):
         slim["$defs"] = {name: _plain(about) for name, about in definitions.items()}

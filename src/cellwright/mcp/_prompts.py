@@ -152,8 +152,8 @@ def _of_a_session(shared: Shared, name: str, about: _OfASession) -> Prompt:
             if held
         ]
         has_plan = plan_in(found.document.metadata) is not None and shared.names.name("plan_run") is not None
-        told = about.planned if has_plan else about.plain
-        return "\n".join([shared.names.say(told), "", *lines])
+        text = about.planned if has_plan else about.plain
+        return "\n".join([shared.names.say(text), "", *lines])
 
     return _prompt(render, name, about.description)
 

@@ -112,8 +112,8 @@ async def hint_text(call: Call, session: Session, executions: Sequence[Execution
         return []
     install = f" package_install({json.dumps(hint.packages)})" if hint.packages else ""
     # The kernel may have said so in the error itself.
-    said = "package_install" in str((failed.error or {}).get("evalue"))
-    named = bool(install) and not said and "package_install" in call.shared.names.there
+    advised = "package_install" in str((failed.error or {}).get("evalue"))
+    named = bool(install) and not advised and "package_install" in call.shared.names.there
     fits = len(hint.line + install) <= MAX_HINT_TOKENS * CHARACTERS_PER_TOKEN
     return [clean(hint.line + (install if named and fits else ""))]
 
@@ -248,18 +248,18 @@ def _own_names(call: Call, session: Session, executions: Sequence[Execution]) ->
 
 def _kernel_news(call: Call, session: Session, known: Known, executions: Sequence[Execution]) -> list[str]:
     """That names are gone which this client, or whoever worked here before it, made."""
-    told = call.client.generations.get(session.id)
+    before = call.client.generations.get(session.id)
     call.client.generations[session.id] = session.generation
     # What an execution's note says of the kernel is told already.
     if any(each.record.note for each in executions):
         return []
-    if told is None:
+    if before is None:
         # Whoever comes anew, as each command of the command line does, knows no generation but misses the names.
         missing = executions[0].record.number > 1 and _is_empty(session, known)
         return [f"The kernel is new, earlier names are gone{_BROUGHT_BACK}"] if missing else []
-    if told >= session.generation:
+    if before >= session.generation:
         return []
-    now = f"generation {told} is now {session.generation}"
+    now = f"generation {before} is now {session.generation}"
     if len(session.record.lineage) > 1:
         return [f"The kernel goes on from an earlier state: {now}, names are those of then"]
     call.client.names.pop(session.id, None)
@@ -281,13 +281,13 @@ def _type_news(call: Call, session: Session) -> list[str]:
         for cell in session.cells
         for one in cell.diagnostics
     )
-    told = call.client.types.get(session.id, ())
+    before = call.client.types.get(session.id, ())
     call.client.types[session.id] = found
-    if found == told:
+    if found == before:
         return []
     if not found:
         return ["types: nothing is wrong any more"]
-    new = [line for line in found if line not in told]
+    new = [line for line in found if line not in before]
     more = [f"… {len(new) - _MOST_TYPES} more"] if len(new) > _MOST_TYPES else []
     return [f"types: {line}" for line in (*(one[:_MAX_NEWS] for one in new[:_MOST_TYPES]), *more)]
 
@@ -394,12 +394,12 @@ def executions_text(
     least = whole if max_tokens else _CUT_TOKENS * CHARACTERS_PER_TOKEN
     texts = iter(_fitted(shown, whole - taken, least - taken))
     pictures = _Pictures(max_pixels)
-    said: list[str] = []
+    pieces: list[str] = []
     for (execution, parts), line in zip(gathered, lines, strict=True):
-        said.append(line)
-        said += [_tell(execution, part, next(texts), pictures) for part in parts]
-        said.append(_late_text(execution))
-    text = "\n".join(text.rstrip("\n") for text in said if text)
+        pieces.append(line)
+        pieces += [_part_text(execution, part, next(texts), pictures) for part in parts]
+        pieces.append(_late_text(execution))
+    text = "\n".join(text.rstrip("\n") for text in pieces if text)
     if len(text) > whole + _SLACK:
         # Thousands of small outputs are each within their share and together are not.
         text = cut_middle(text, whole + _SLACK, rest=_history(gathered))
@@ -462,7 +462,7 @@ def _lines_before(gathered: Sequence[Gathered], say: Callable[[str], str], told:
     return lines
 
 
-def _tell(execution: Execution, part: Part, text: str, pictures: _Pictures) -> str:
+def _part_text(execution: Execution, part: Part, text: str, pictures: _Pictures) -> str:
     uri = output_uri(execution.session_id, execution.id, part.index)
     if part.kind == "stderr" and text:
         text = f"stderr: {text}"
@@ -598,7 +598,7 @@ def last_line(execution: Execution) -> str:
     for output in reversed(execution.outputs):
         if output.get("output_type") == "stream":
             lines = clean(output["text"]).split("\n")
-            said = next((line.strip() for line in reversed(lines) if line.strip()), "")
-            if said:
-                return said[:200]
+            last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+            if last:
+                return last[:200]
     return ""

@@ -52,12 +52,12 @@ class ScopedCalls:
             return
         body = await _whole_body(Request(scope, receive), self._most_bytes)
         if body is None:
-            await _said("The message is too long", 413)(scope, receive, send)
+            await _error_response("The message is too long", 413)(scope, receive, send)
             return
         try:
             message = json.loads(body.decode())
         except (ValueError, RecursionError):
-            await _said("This is not a JSON-RPC message", 400)(scope, receive, send)
+            await _error_response("This is not a JSON-RPC message", 400)(scope, receive, send)
             return
         needed, what = needed_scope(message, self._tools)
         if not allows(signed_in.token.scopes, needed):
@@ -74,9 +74,9 @@ def needed_scope(message: Any, tools: ScopesOfTools) -> tuple[TokenScope, str]:
     messages = message if isinstance(message, list) else [message]
     found: tuple[TokenScope, str] = "read", "this"
     for one in messages:
-        said = _of_one(one, tools)
-        if SCOPES.index(said[0]) > SCOPES.index(found[0]):
-            found = said
+        needed = _of_one(one, tools)
+        if SCOPES.index(needed[0]) > SCOPES.index(found[0]):
+            found = needed
     return found
 
 
@@ -95,11 +95,11 @@ def _of_one(message: Any, tools: ScopesOfTools) -> tuple[TokenScope, str]:
 def _insufficient(signed_in: SignedIn, needed: TokenScope, what: str) -> Response:
     about = f"{what} needs the scope {needed}"
     challenge = signed_in.resource.challenge(needed, "insufficient_scope", about)
-    said = {"error": "insufficient_scope", "error_description": about, "scope": needed}
-    return JSONResponse(said, 403, headers={"www-authenticate": challenge, "cache-control": "no-store"})
+    body = {"error": "insufficient_scope", "error_description": about, "scope": needed}
+    return JSONResponse(body, 403, headers={"www-authenticate": challenge, "cache-control": "no-store"})
 
 
-def _said(message: str, status: int) -> Response:
+def _error_response(message: str, status: int) -> Response:
     return JSONResponse({"error": message}, status)
 
 
@@ -114,13 +114,13 @@ async def _whole_body(request: Request, most_bytes: int) -> bytes | None:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    told = False
+    sent = False
 
     async def receiving() -> Message:
-        nonlocal told
-        if told:
+        nonlocal sent
+        if sent:
             return await receive()
-        told = True
+        sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receiving

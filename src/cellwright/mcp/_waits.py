@@ -122,7 +122,7 @@ async def done_with_progress(
     failure: CellwrightError | None = None
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_tell_time, call, say)
+            tasks.start_soon(_report_time, call, say)
             try:
                 found.append(await work())
             except CellwrightError as error:
@@ -138,7 +138,7 @@ async def done_with_progress(
     return found[0]
 
 
-async def _tell_time(call: Call, say: Callable[[], str]) -> None:
+async def _report_time(call: Call, say: Callable[[], str]) -> None:
     began = time.monotonic()
     while True:
         await anyio.sleep(call.shared.pace.progress_s)
@@ -174,15 +174,15 @@ async def _wait_for(
     if call.caller.asks == "no" or not executions:
         await _wait(call, events, partial(_follow, call, executions), stop, wait_s=wait_s)
         return
-    session, asked = call.engine.session(executions[0].session_id), list[Question]()
-    follow = partial(_follow_and_ask, call, session, executions, asked)
+    session, questions = call.engine.session(executions[0].session_id), list[Question]()
+    follow = partial(_follow_and_ask, call, session, executions, questions)
     await _wait(call, events, follow, stop, wait_s=wait_s)
-    if asked:
-        raise needs_input(session, executions, asked[0])
+    if questions:
+        raise needs_input(session, executions, questions[0])
 
 
 async def _follow_and_ask(
-    call: Call, session: Session, executions: Sequence[Execution], asked: list[Question]
+    call: Call, session: Session, executions: Sequence[Execution], questions: list[Question]
 ) -> None:
     """Follow executions and ask what they ask, until they have ended or the client's next call is needed."""
     async with anyio.create_task_group() as tasks:
@@ -190,7 +190,7 @@ async def _follow_and_ask(
         async def ask() -> None:
             question = await ask_in_turn(call.caller, session, executions)
             if question is not None:
-                asked.append(question)
+                questions.append(question)
                 tasks.cancel_scope.cancel()
 
         tasks.start_soon(ask)
@@ -228,7 +228,7 @@ async def _follow(call: Call, executions: Sequence[Execution]) -> None:
         while not execution.done:
             await execution.wait(call.shared.pace.progress_s)
             if not execution.done:
-                await _tell_progress(call, executions, place, time.monotonic() - began)
+                await _report_progress(call, executions, place, time.monotonic() - began)
         await execution.wait()  # ended is not yet journalled
 
 
@@ -237,14 +237,14 @@ async def _follow_replay(call: Call, replay: Replay) -> None:
 
 
 async def _follow_verification(call: Call, verification: Verification) -> None:
-    def said() -> str:
+    def last_cell() -> str:
         if not verification.checked:
             return "cells"
         last = verification.checked[-1]
         return f"cells, {last.cell.id} {'same' if last.same else 'different'}"
 
     await _follow_cells(
-        call, verification, lambda: (len(verification.checked), len(verification.cells)), said
+        call, verification, lambda: (len(verification.checked), len(verification.cells)), last_cell
     )
 
 
@@ -256,16 +256,16 @@ async def _follow_cells(
 ) -> None:
     """Tell of every cell that is over, and in a long one now and then that it goes on."""
     pace_s = call.shared.pace.progress_s
-    began = told_at = begun_at = time.monotonic()
-    told = -1
+    began = reported_at = begun_at = time.monotonic()
+    reported = -1
     while not (await work.wait(min(pace_s, _LOOK_S))).done:
         done, total = count()
         now = time.monotonic()
-        if done == told and now - told_at < pace_s:
+        if done == reported and now - reported_at < pace_s:
             continue
-        if done != told:
+        if done != reported:
             begun_at = now
-        told, told_at = done, now
+        reported, reported_at = done, now
         message = f"{done} of {total} {say()}, running for {now - began:.0f} s"
         await call.caller.report_progress(
             round(done + _share(now - begun_at), 6), message=message, total=total
@@ -292,16 +292,16 @@ async def _follow_plan(call: Call, run: PlanRun) -> None:
 
 async def _follow_agent(call: Call, run: DelegatedRun) -> None:
     """Tell of every new step, and in a long one now and then that it goes on."""
-    began = told_at = time.monotonic()
-    seen, said = 0, ""
+    began = reported_at = time.monotonic()
+    seen, reported = 0, ""
     while True:
         await run.changed(seen, call.shared.pace.progress_s)
         seen = max((entry["number"] for entry in run.entries(seen)), default=seen)
         if run.done:
             return
         brief, now = run.brief(), time.monotonic()
-        if brief != said or now - told_at >= call.shared.pace.progress_s:
-            said, told_at = brief, now
+        if brief != reported or now - reported_at >= call.shared.pace.progress_s:
+            reported, reported_at = brief, now
             message = f"{brief}, running for {now - began:.0f} s"
             await call.caller.report_progress(round(now - began, 3), message=message)
 
@@ -319,11 +319,11 @@ async def _stream_agent(call: Call, run: DelegatedRun, since: int) -> None:
             return
 
 
-async def _tell_progress(call: Call, executions: Sequence[Execution], place: int, elapsed_s: float) -> None:
+async def _report_progress(call: Call, executions: Sequence[Execution], place: int, elapsed_s: float) -> None:
     execution = executions[place]
     about = f"{place + 1} of {len(executions)}, " if len(executions) > 1 else ""
-    said = last_line(execution)
-    message = f"{about}{execution.state} for {elapsed_s:.0f} s" + (f": {said}" if said else "")
+    line = last_line(execution)
+    message = f"{about}{execution.state} for {elapsed_s:.0f} s" + (f": {line}" if line else "")
     await call.caller.report_progress(round(elapsed_s, 3), message=message)
 
 

@@ -303,8 +303,8 @@ def data_reply(data: dict[str, Any], call: Call, *, known: Collection[str] = ())
     if call.notes:
         data = {**data, "notes": list(call.notes)}
         call.notes.clear()
-    told = {name: value for name, value in data.items() if name not in known}
-    return Reply(json.dumps(told, ensure_ascii=False, separators=(",", ":")), data=data)
+    news = {name: value for name, value in data.items() if name not in known}
+    return Reply(json.dumps(news, ensure_ascii=False, separators=(",", ":")), data=data)
 
 
 _NEXT_CALLS: dict[type[CellwrightError], str] = {
@@ -574,7 +574,7 @@ def untimed(name: str) -> str:
 
 def find_session(
     sessions: Sequence[Session],
-    wanted: str | None,
+    reference: str | None,
     *,
     own: Sequence[str],
     reads: bool = False,
@@ -590,21 +590,21 @@ def find_session(
     Raises:
         UnknownSession: none or several could be meant; the error names them.
     """
-    if wanted is None or wanted.strip().lower() in _SAYS_NOTHING:
+    if reference is None or reference.strip().lower() in _SAYS_NOTHING:
         return Found(_unnamed(sessions, own, reads=reads, certain=certain))
-    wanted = wanted.strip()
+    reference = reference.strip()
     for session in sessions:
-        if session.id == wanted:
+        if session.id == reference:
             return Found(session)
-    named = _by_path(sessions, wanted, base) if "/" in wanted else _by_name(sessions, wanted)
+    named = _by_path(sessions, reference, base) if "/" in reference else _by_name(sessions, reference)
     if len(named) == 1:
-        return Found(named[0], f"{wanted!r} is session {named[0].id} (notebook {named[0].name})")
+        return Found(named[0], f"{reference!r} is session {named[0].id} (notebook {named[0].name})")
     if named:
         raise UnknownSession(
-            f"{wanted!r} could be {len(named)} sessions", hint=f"Repeat with one of: {_list(named)}"
+            f"{reference!r} could be {len(named)} sessions", hint=f"Repeat with one of: {_list(named)}"
         )
-    near = _alike(sessions, wanted) or [session for session in sessions if session.id in own]
-    raise UnknownSession(f"There is no session {wanted!r}", hint=_next_call(near or sessions))
+    near = _alike(sessions, reference) or [session for session in sessions if session.id in own]
+    raise UnknownSession(f"There is no session {reference!r}", hint=_next_call(near or sessions))
 
 
 def _unnamed(sessions: Sequence[Session], own: Sequence[str], *, reads: bool, certain: bool) -> Session:
@@ -627,14 +627,14 @@ def _unnamed(sessions: Sequence[Session], own: Sequence[str], *, reads: bool, ce
     )
 
 
-def _by_path(sessions: Sequence[Session], wanted: str, base: Path | None) -> list[Session]:
+def _by_path(sessions: Sequence[Session], reference: str, base: Path | None) -> list[Session]:
     """The session of a notebook that lies there; never that of another which only has its name."""
-    path = os.path.realpath(os.path.join(base or "", os.path.expanduser(wanted)))
+    path = os.path.realpath(os.path.join(base or "", os.path.expanduser(reference)))
     return [session for session in sessions if os.path.realpath(session.path) == path]
 
 
-def _by_name(sessions: Sequence[Session], wanted: str) -> list[Session]:
-    stem = wanted.removesuffix(".ipynb")
+def _by_name(sessions: Sequence[Session], reference: str) -> list[Session]:
+    stem = reference.removesuffix(".ipynb")
     exact = [session for session in sessions if session.name == stem]
     if exact:
         return exact
@@ -646,17 +646,17 @@ def _by_name(sessions: Sequence[Session], wanted: str) -> list[Session]:
     ]
 
 
-def _same_time(wanted: str, name: str) -> bool:
+def _same_time(reference: str, name: str) -> bool:
     """Whether a name that carries a time carries this notebook's."""
-    time = re.search(r"\d{8}_\d{6}", wanted)
+    time = re.search(r"\d{8}_\d{6}", reference)
     return time is None or time.group() in name
 
 
-def _alike(sessions: Sequence[Session], wanted: str) -> list[Session]:
+def _alike(sessions: Sequence[Session], reference: str) -> list[Session]:
     """Sessions whose id or name looks like it: worth telling, not sure enough to act on."""
-    plain = slug(untimed(PurePath(wanted).name.removesuffix(".ipynb")))
+    plain = slug(untimed(PurePath(reference).name.removesuffix(".ipynb")))
     words = {session.id: session for session in sessions} | {untimed(each.name): each for each in sessions}
-    near = difflib.get_close_matches(wanted, words, n=_SHOWN) + difflib.get_close_matches(
+    near = difflib.get_close_matches(reference, words, n=_SHOWN) + difflib.get_close_matches(
         plain, words, n=_SHOWN
     )
     found = {words[word].id for word in near}

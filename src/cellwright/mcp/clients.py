@@ -427,7 +427,7 @@ class Notifier:
     async def run(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         with self._engine.subscribe() as events:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._tell)
+                tasks.start_soon(self._notify)
                 task_status.started()
                 async for event in events:
                     self._take(event)
@@ -455,7 +455,7 @@ class Notifier:
                 self._logs.append(event)
         self._woken.set()
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         while True:
             await self._woken.wait()
             self._woken = anyio.Event()
@@ -468,7 +468,7 @@ class Notifier:
                 await self._bus.publish(ResourcesListChanged())
             async with anyio.create_task_group() as tasks:
                 for client in chain.from_iterable(self._transports):
-                    tasks.start_soon(self._tell_one, client, changed, logs, list_changed)
+                    tasks.start_soon(self._notify_one, client, changed, logs, list_changed)
             await anyio.sleep(self._pace.notify_s)
 
     def _shown_outputs(self) -> list[str]:
@@ -482,7 +482,7 @@ class Notifier:
             for index in range(min(len(known[session_id].cell(cell_id).outputs), _MOST_OUTPUTS))
         ]
 
-    async def _tell_one(
+    async def _notify_one(
         self,
         client: Client,
         changed: list[str],
@@ -529,7 +529,7 @@ _LEVELS_BY_EVENT: dict[str, LoggingLevel] = {
 }
 
 
-def _output_said(kind: object, content: Mapping[str, Any]) -> dict[str, Any]:
+def _output_data(kind: object, content: Mapping[str, Any]) -> dict[str, Any]:
     """What a kernel said, as text, with its stream's name or its kind; the whole of it is in the resources."""
     if kind == "stream":
         return {"output": content.get("name"), "text": cut_middle(clean(content.get("text", "")), _MOST_TEXT)}
@@ -542,11 +542,11 @@ def log_entry(event: Event) -> tuple[LoggingLevel, dict[str, Any]]:
     """An event as a log message: its weight, and what it says without what may be large."""
     failed = event.kind == "notebook.cell.completed" and event.data.get("state") != "ok"
     level: LoggingLevel = "warning" if failed else _LEVELS_BY_EVENT.get(event.kind, "info")
-    told = {key: event.data[key] for key in _TOLD if event.data.get(key)}
+    fields = {key: event.data[key] for key in _TOLD if event.data.get(key)}
     if event.kind in _OUTPUTS:
-        told |= _output_said(event.data.get("type"), event.data.get("content") or {})
+        fields |= _output_data(event.data.get("type"), event.data.get("content") or {})
     about = {"session_id": event.session_id, "cell_id": event.cell_id, "execution_id": event.execution_id}
-    return level, {"event": event.kind, **{key: value for key, value in about.items() if value}, **told}
+    return level, {"event": event.kind, **{key: value for key, value in about.items() if value}, **fields}
 
 
 # How long a call waits and how often it says so: numbers that belong to clients' habits, not to the user.

@@ -315,10 +315,10 @@ _MAX_NOTE = 1_000
 def handback_note(handback: Handback) -> str:
     """That a session was given back, what was done with it meanwhile, and what the person says."""
     done = [f"{what} {_cells(cells)}" for what, cells in handback.meanwhile.as_data().items()]
-    told = f"A person had this session and gave it back: {'; '.join(done) or 'no cell changed'}"
+    text = f"A person had this session and gave it back: {'; '.join(done) or 'no cell changed'}"
     if handback.note:
-        told += f". {clean(handback.by)} says: {clean(handback.note)[:_MAX_NOTE]}"
-    return told if not done else f"{told} (notebook_read shows how they are now)"
+        text += f". {clean(handback.by)} says: {clean(handback.note)[:_MAX_NOTE]}"
+    return text if not done else f"{text} (notebook_read shows how they are now)"
 
 
 def hold_data(hold: Hold) -> dict[str, Any]:

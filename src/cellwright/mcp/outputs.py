@@ -192,8 +192,8 @@ def traceback_digest(output: Mapping[str, Any]) -> str:
     """An error as one needs it to fix the cell: frames of cells in full, of libraries by their first line."""
     lines = [clean(frame) for frame in output.get("traceback") or ()]
     headline = _headline(output)
-    if (told := "\n".join(lines)).startswith(headline):
-        return _stack_digest(headline, told.removeprefix(headline).splitlines())
+    if (text := "\n".join(lines)).startswith(headline):
+        return _stack_digest(headline, text.removeprefix(headline).splitlines())
     frames = [line.strip("\n") for line in lines if line.strip("\n- ")]
     if len(frames) <= 2:  # a header and a last line, as for a syntax error
         return frames[-1] if frames and headline in frames[-1] else headline
@@ -209,12 +209,12 @@ def traceback_digest(output: Mapping[str, Any]) -> str:
 
 def _stack_digest(headline: str, lines: Sequence[str]) -> str:
     """An error that is told before its place, as other languages than Python do: only a long stack is cut."""
-    said = [line for line in lines if line.strip()]
-    stack = [place for place, line in enumerate(said) if line.lstrip().startswith("at ")]
+    kept = [line for line in lines if line.strip()]
+    stack = [place for place, line in enumerate(kept) if line.lstrip().startswith("at ")]
     if len(stack) > _MOST_STACK:
         first, last = stack[_MOST_STACK - 1], stack[-1]
-        said = [*said[:first], f"    … {last - first} frames", *said[last:]]
-    return "\n".join([headline, *said])
+        kept = [*kept[:first], f"    … {last - first} frames", *kept[last:]]
+    return "\n".join([headline, *kept])
 
 
 def _briefly(frames: list[str]) -> list[str]:
@@ -300,14 +300,14 @@ def _heads(heads: list[HtmlRow], width: int) -> tuple[list[str], list[str]]:
     for column in range(width):
         levels = [row[column] for row in rows if row[column]]
         labels.append(_GAP if _GAP in levels or "\u2026" in levels else ".".join(levels))
-    told = typed[0].texts if typed else []
-    return labels, told if len(told) == width else [""] * width
+    types = typed[0].texts if typed else []
+    return labels, types if len(types) == width else [""] * width
 
 
 def _are_types(cells: list[str]) -> bool:
     """Whether a row of a header tells types, as R has it: ``<int>``, ``<dbl>``."""
-    said = [cell for cell in cells if cell]
-    return bool(said) and all(_type_of_r.fullmatch(cell) for cell in said)
+    filled = [cell for cell in cells if cell]
+    return bool(filled) and all(_type_of_r.fullmatch(cell) for cell in filled)
 
 
 def _is_numbering(label: str, rows: list[list[str]], column: int) -> bool:
@@ -316,13 +316,13 @@ def _is_numbering(label: str, rows: list[list[str]], column: int) -> bool:
 
 
 def _column(label: str, dtype: str, texts: list[str]) -> tuple[Column, list[Value]]:
-    said = [text for text in texts if text not in _MISSING]
+    present = [text for text in texts if text not in _MISSING]
     kind: ColumnKind = "text"
-    if said and set(said) <= {"True", "False", "true", "false"}:
+    if present and set(present) <= {"True", "False", "true", "false"}:
         kind = "bool"
-    elif said and all(_number.fullmatch(text) for text in said):
+    elif present and all(_number.fullmatch(text) for text in present):
         kind = "number"
-    elif said and all(_moment.fullmatch(text) for text in said):
+    elif present and all(_moment.fullmatch(text) for text in present):
         kind = "time"
     values = [None if text in _MISSING else _value(text, kind) for text in texts]
     return Column(label or "index", kind, dtype, sum(1 for value in values if value is None)), values

@@ -130,13 +130,13 @@ def tools_of(sets: tuple[str, ...]) -> tuple[Definition, ...]:
 
 def _core(sets: dict[str, tuple[Definition, ...]]) -> tuple[Definition, ...]:
     every = {definition.name: definition for tools in sets.values() for definition in tools}
-    slim = (_published(every[name], told) for name, told in _IN_CORE.items())
+    slim = (_published(every[name], arguments) for name, arguments in _IN_CORE.items())
     return (*slim, enabler(sets))
 
 
-def _published(definition: Definition, told: tuple[str, ...]) -> Definition:
+def _published(definition: Definition, arguments: tuple[str, ...]) -> Definition:
     """The same tool, of which only these arguments are told of, and no session need be named."""
-    silent = tuple(name for name in definition.arguments.model_fields if name not in told)
+    silent = tuple(name for name in definition.arguments.model_fields if name not in arguments)
     return replace(definition, keeps_back=silent, asks_for=())
 
 

@@ -43,11 +43,11 @@ async def ask_apart(
         with anyio.fail_after(limit_s):
             if isinstance(given, bytes):
                 await _send_order(child, given)
-            said = await _hear(child.stdout, most_answered)
+            answer = await _hear(child.stdout, most_answered)
             # One that says more than it may does not end by itself.
-            if len(said) > most_answered:
+            if len(answer) > most_answered:
                 children.kill(child)
-            return said, await child.wait()
+            return answer, await child.wait()
     finally:
         await children.end(child)
 
@@ -63,10 +63,10 @@ async def _send_order(child: Process, order: bytes) -> None:
 
 
 async def _hear(stream: ByteReceiveStream | None, most: int) -> bytes:
-    said = bytearray()
+    answer = bytearray()
     if stream is not None:
         async for part in stream:
-            said += part
-            if len(said) > most:
+            answer += part
+            if len(answer) > most:
                 break
-    return bytes(said)
+    return bytes(answer)

@@ -45,8 +45,8 @@ def parsed_lines(text: str) -> list[Any]:
             try:
                 found.append(json.loads(line, parse_int=_integer))
             except (ValueError, RecursionError) as error:
-                said = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-                raise FileUnreadable(f"it is no JSON Lines: line {number:,}: {said}") from None
+                reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+                raise FileUnreadable(f"it is no JSON Lines: line {number:,}: {reason}") from None
     return found
 
 

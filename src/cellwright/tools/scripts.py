@@ -147,14 +147,14 @@ def _run_directory(engine: Engine, working_dir: str | None) -> RunDirectory:
     )
 
 
-def _time_limit(limit_s: float, asked_s: float | None) -> float:
-    if asked_s is not None and not 0 < asked_s <= limit_s:
+def _time_limit(limit_s: float, requested_s: float | None) -> float:
+    if requested_s is not None and not 0 < requested_s <= limit_s:
         raise LimitReached(
-            f"A run may take {limit_s:g} s, and {asked_s:g} s were asked for",
+            f"A run may take {limit_s:g} s, and {requested_s:g} s were asked for",
             setting="run_timeout_s",
             hint=f"Ask for more than 0 and at most {limit_s:g} s, or work in a notebook session",
         )
-    return limit_s if asked_s is None else asked_s
+    return limit_s if requested_s is None else requested_s
 
 
 def _limits(engine: Engine) -> Narrowing | None:
@@ -318,9 +318,9 @@ def _visualizations(outputs: Sequence[dict[str, Any]]) -> tuple[Visualization, .
     """What was drawn of the manifest that the run left."""
     about = ((output, (output.get("metadata") or {}).get("cellwright") or {}) for output in outputs)
     return tuple(
-        Visualization(told["chart"], told.get("digest", ""), output["data"])
-        for output, told in about
-        if "chart" in told
+        Visualization(metadata["chart"], metadata.get("digest", ""), output["data"])
+        for output, metadata in about
+        if "chart" in metadata
     )
 
 
@@ -441,7 +441,7 @@ class RunDirectory:
             return Kept()
         if not self.lasts:
             clear_old_runs(self._data_directory, self._retention, keep=self.name)
-        files = tuple(self._told(entry) for entry in kept)
+        files = tuple(self._run_file(entry) for entry in kept)
         paths = frozenset(entry.path for entry in kept)
         return Kept(files[:MOST_LISTED], max(len(files) - MOST_LISTED, 0), tuple(not_kept), paths)
 
@@ -456,9 +456,9 @@ class RunDirectory:
     def _fitting(self, found: list[Entry]) -> list[Entry]:
         """What is brought in: all of it, or at the top of the data directory all but what earlier runs left."""
         others = [entry for entry in found if not self._is_of_runs(entry)]
-        for wanted in (found, others):
-            if sum(entry.size for entry in wanted if entry.type == "file") <= self._most_bytes:
-                return wanted
+        for chosen in (found, others):
+            if sum(entry.size for entry in chosen if entry.type == "file") <= self._most_bytes:
+                return chosen
         total = sum(entry.size for entry in others)
         raise FileTooLarge(
             f"The working directory {self.name or '.'!r} holds {total:,} bytes, and a run may have {self._most_bytes:,}",
@@ -468,7 +468,7 @@ class RunDirectory:
     def _is_of_runs(self, entry: Entry) -> bool:
         return not self.name and (entry.path == RUNS or entry.path.startswith(f"{RUNS}/"))
 
-    def _told(self, entry: Entry) -> RunFile:
+    def _run_file(self, entry: Entry) -> RunFile:
         path = f"{self.name}/{entry.path}" if self.name else entry.path
         return RunFile(entry.path.rpartition("/")[2], path, file_type(entry.path), entry.size)
 

@@ -63,7 +63,7 @@ class _Source:
     """Data to be drawn."""
 
     content: bytes
-    said: str
+    label: str
     """What messages call it."""
     suffix: str
     lies_at: str | None = None
@@ -106,11 +106,11 @@ async def visualize(
         return await _whole(engine.renderer, data_directory, _parent(relative(file)), content, keep=False)
     source = await _source(engine, data_directory, data, file, session_id)
     directory = relative(working_dir) if working_dir is not None else _parent(source.lies_at or "")
-    return await _one(engine.renderer, data_directory, directory, source, _Asked(type, dict(options or {})))
+    return await _one(engine.renderer, data_directory, directory, source, _Request(type, dict(options or {})))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     type: str
     options: dict[str, Any]
 
@@ -151,11 +151,11 @@ def _checked_text(content: bytes, name: str) -> bytes:
 
 
 async def _one(
-    renderer: Renderer, data_directory: DataDirectory, directory: str, source: _Source, asked: _Asked
+    renderer: Renderer, data_directory: DataDirectory, directory: str, source: _Source, request: _Request
 ) -> Visualization:
-    given = asked.options.pop("id", None)
-    about = entry_for(asked.type, asked.options)
-    output = checked_entry({**about, "id": given or "visual", "dataFile": _PATTERN}, source=source.said)
+    given = request.options.pop("id", None)
+    about = entry_for(request.type, request.options)
+    output = checked_entry({**about, "id": given or "visual", "dataFile": _PATTERN}, source=source.label)
     picture = await renderer.chart(output, source.content)
     about |= {"id": given or default_id(output, picture.type), "type": picture.type, "dataFile": ""}
     entry = {field: about[field] for field in _FIELDS if field in about}
@@ -191,10 +191,10 @@ def _put(data_directory: DataDirectory, directory: str, name: str, content: byte
         workdir.write(path, content)
 
 
-def _id_of_its_own(workdir: Workdir, outputs: Sequence[Any], wanted: str, content: bytes) -> str:
+def _id_of_its_own(workdir: Workdir, outputs: Sequence[Any], base_name: str, content: bytes) -> str:
     """An id that nobody chose: it replaces an output of the same data, and no other."""
     files = {one.get("id"): one.get("dataFile") for one in outputs if isinstance(one, Mapping)}
-    names = (wanted if count == 1 else f"{wanted}_{count}" for count in itertools.count(1))
+    names = (base_name if count == 1 else f"{base_name}_{count}" for count in itertools.count(1))
     return next(name for name in names if name not in files or _holds(workdir, files[name], content))
 
 
@@ -224,8 +224,8 @@ def default_id(output: Output, kind: str) -> str:
     """What an output is called that nobody named: after its title, else after what it shows."""
     config = output.config
     columns = (config.x_column, *config.y_columns, config.label_column, config.value_column, config.group_by)
-    said = output.title or "_".join([kind, *(column for column in columns if column), *config.columns])
-    return _slug(said)
+    title = output.title or "_".join([kind, *(column for column in columns if column), *config.columns])
+    return _slug(title)
 
 
 def _slug(text: str) -> str:
@@ -302,9 +302,9 @@ def _outputs_of(content: bytes | None) -> list[Any]:
     manifest = read_manifest(content)
     broken = [problem for problem in manifest.problems if not str(problem).startswith("outputs[")]
     if broken:
-        said = "; ".join(str(problem).removeprefix(f"{FILENAME}: ") for problem in broken)
+        reasons = "; ".join(str(problem).removeprefix(f"{FILENAME}: ") for problem in broken)
         raise ChartRefused(
-            f"the {FILENAME} that is there cannot be added to: {said}. Fix or remove it, or name another workingDir"
+            f"the {FILENAME} that is there cannot be added to: {reasons}. Fix or remove it, or name another workingDir"
         )
     return list(json.loads(content.decode("utf-8-sig"))["outputs"])
 

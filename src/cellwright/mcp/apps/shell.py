@@ -87,14 +87,14 @@ def _can_write() -> bool:
 
 def with_apps(tools: Iterable[Tool], listed: frozenset[str]) -> list[Tool]:
     """The tools as a client that shows apps is told of them: with their views, and with what only views call."""
-    told: list[Tool] = []
+    shown: list[Tool] = []
     for tool in tools:
         view = VIEW_OF_TOOL.get(tool.name)
         if tool.name in listed:
-            told.append(tool if view is None else _with(tool, resourceUri=f"{_ADDRESS}{view}"))
+            shown.append(tool if view is None else _with(tool, resourceUri=f"{_ADDRESS}{view}"))
         elif tool.name in _PRESSED:
-            told.append(_with(tool, visibility=["app"]))
-    return told
+            shown.append(_with(tool, visibility=["app"]))
+    return shown
 
 
 def _with(tool: Tool, **about: Any) -> Tool:

@@ -57,11 +57,11 @@ def _cells(session: Session, named: Sequence[str] | None) -> dict[str, Any]:
     """The cells that are named, else what runs, else the last one that can."""
     running = [one.cell_id for one in session.runs.live if one.cell_id is not None]
     last = [cell.id for cell in session.cells if cell.runs][-1:]
-    wanted = set(named if named is not None else running[:1] or last)
-    shown = [cell for cell in session.cells if cell.id in wanted]
+    ids = set(named if named is not None else running[:1] or last)
+    shown = [cell for cell in session.cells if cell.id in ids]
     return {
         "cells": cells_shown(session, shown),
-        "goes_on": bool(wanted.intersection(running)),
+        "goes_on": bool(ids.intersection(running)),
     }
 
 
@@ -122,7 +122,7 @@ async def app_rows(call: Call, args: ShowRows) -> Reply:
         start=args.start,
         count=_ROWS,
         sort=(args.sort[1:], args.sort[0] == "-") if args.sort else None,
-        filters=tuple((name, wanted[:_MAX_TEXT]) for name, wanted in args.filters.items()),
+        filters=tuple((name, value[:_MAX_TEXT]) for name, value in args.filters.items()),
     )
     found = {"columns": head.columns, "width": head.width, "name": head.name, "count": _ROWS}
     return data_reply(msgspec.to_builtins({**found, **msgspec.structs.asdict(rows)}), call)

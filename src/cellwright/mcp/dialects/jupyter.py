@@ -324,10 +324,10 @@ class InsertAndExecute(WithTimeout):
 async def insert_execute_code_cell(call: Call, args: InsertAndExecute) -> Reply:
     """Insert a code cell into the activated notebook and run it."""
     position = place_for(args.cell_index)
-    wanted = AddAndRun(
+    arguments = AddAndRun(
         session_id=_active(call).id, code=args.cell_source, position=position, timeout_s=args.timeout_s
     )
-    return await cell_add_and_run(call, wanted)
+    return await cell_add_and_run(call, arguments)
 
 
 class ExecuteCode(WithTimeout):

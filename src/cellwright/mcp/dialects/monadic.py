@@ -161,20 +161,20 @@ async def _bring_back(call: Call, session: Session, *, reopened: bool) -> None:
     if session.has_lost_state:
         replay = await done_with_progress(call, session.replay)
         broken = [one.step.cell_id for one in replay.redone if not one.goes_on]
-        told = f"The kernel was lost: {len(replay.redone)} cells ran again first"
+        note = f"The kernel was lost: {len(replay.redone)} cells ran again first"
     elif reopened and not session.record.generation and any(cell.runs for cell in session.cells):
 
         async def run_all() -> list[Execution]:
             return [await one.wait() for one in await session.execute_all(timeout_s=LONG_S)]
 
         broken = [one.cell_id for one in await done_with_progress(call, run_all) if not one.ok]
-        told = "Its kernel is new: the cells before ran again first"
+        note = "Its kernel is new: the cells before ran again first"
     else:
         return
     failed = next((cell_id for cell_id in broken if cell_id in session.document), None)
     if failed is not None:
-        told += f"; cell {session.document.index(failed)} failed"
-    call.notes.append(told)
+        note += f"; cell {session.document.index(failed)} failed"
+    call.notes.append(note)
     call.client.generations[session.id] = session.generation
 
 
@@ -231,10 +231,12 @@ async def _add(
         changes = _changes(session.document, cells, call, run=run)  # others may have written meanwhile
     await session.apply(changes)
     added = [session.cell(change.cell_id) for change in changes]
-    said = f"{len(added)} cells added to {session.path.name} at index {session.document.index(added[0].id)}"
+    summary = (
+        f"{len(added)} cells added to {session.path.name} at index {session.document.index(added[0].id)}"
+    )
     code = [cell for cell in added if cell.runs]
     if not run or not code:
-        return Reply("\n".join(filter(None, [before, said])))
+        return Reply("\n".join(filter(None, [before, summary])))
 
     async def submit() -> Sequence[Execution]:
         return [await session.execute(cell.id, timeout_s=LONG_S) for cell in code]
@@ -242,7 +244,7 @@ async def _add(
     executions = await run_and_wait(call, session.id, submit, wait_s=None)
     text, images = await rendered(call, executions)
     hint = await hint_text(call, session, executions)
-    return Reply("\n".join(filter(None, [before, said, text, *hint])), images)
+    return Reply("\n".join(filter(None, [before, summary, text, *hint])), images)
 
 
 class OfCell(Arguments):

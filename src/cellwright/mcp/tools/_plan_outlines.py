@@ -49,27 +49,27 @@ class TodoArgument(Arguments):
     language: str | None = Field(default=None, max_length=100)
 
 
-def todo_outline(asked: TodoArgument, language: str) -> TodoOutline:
+def todo_outline(todo: TodoArgument, language: str) -> TodoOutline:
     """One TODO as it was asked for.
 
     Raises:
         PlanError: a check of it cannot be read.
     """
-    texts = [asked.accept] if isinstance(asked.accept, str) else asked.accept or []
+    texts = [todo.accept] if isinstance(todo.accept, str) else todo.accept or []
     return TodoOutline(
-        asked.description,
-        code=asked.code or None,
+        todo.description,
+        code=todo.code or None,
         checks=tuple(_checks(texts, language)),
-        depends_on=tuple(asked.depends_on),
-        explanation=asked.explanation,
-        timeout_s=asked.timeout_s,
-        language=_other(asked.language, language),
+        depends_on=tuple(todo.depends_on),
+        explanation=todo.explanation,
+        timeout_s=todo.timeout_s,
+        language=_other(todo.language, language),
     )
 
 
-def _other(asked: str | None, language: str) -> str | None:
+def _other(name: str | None, language: str) -> str | None:
     """A TODO's own language; None where it is the notebook's."""
-    own = canonical_language(asked) if asked else language
+    own = canonical_language(name) if name else language
     return own if own != language else None
 
 

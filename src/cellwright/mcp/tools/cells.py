@@ -73,8 +73,8 @@ def _about_cell(session: Session, language: str | None, filename: str | None = N
             f"filename {filename!r} is no name of a file in the working directory",
             hint="Give a relative name such as 'math.ts'",
         )
-    told = canonical_language(language) if language else language_of_file(filename or "")
-    return cell_metadata(language=told if told != session.language else None, filename=filename)
+    found = canonical_language(language) if language else language_of_file(filename or "")
+    return cell_metadata(language=found if found != session.language else None, filename=filename)
 
 
 class RunArguments(Arguments):
@@ -174,8 +174,8 @@ async def _run_reply(
 ) -> Reply:
     for run in executions:
         if run.state in ("error", "timeout"):
-            said = advice(run.record.source, run.state, run.error or {}, timeout_s=args.timeout_s)
-            call.notes.extend(filter(None, map(call.shared.names.say, said)))
+            hints = advice(run.record.source, run.state, run.error or {}, timeout_s=args.timeout_s)
+            call.notes.extend(filter(None, map(call.shared.names.say, hints)))
     return await execution_reply(
         call,
         session,

@@ -136,8 +136,8 @@ def _about(record: CheckpointRecord) -> dict[str, Any]:
 
 def bounded_words(words: tuple[str, ...] | list[str]) -> list[str]:
     """Sentences that code may have had a say in: printable, short, and not too many."""
-    told = [cut_tail(clean(each), _WORDS_WIDTH) for each in words[:_MOST_WORDS]]
-    return [*told, f"… {len(words) - _MOST_WORDS} more"] if len(words) > _MOST_WORDS else told
+    shown = [cut_tail(clean(each), _WORDS_WIDTH) for each in words[:_MOST_WORDS]]
+    return [*shown, f"… {len(words) - _MOST_WORDS} more"] if len(words) > _MOST_WORDS else shown
 
 
 def _state(session: Session) -> dict[str, Any]:
@@ -179,8 +179,8 @@ async def session_branch(call: Call, args: BranchSession) -> Reply:
         call.client.worked_with(branch.session.id)
         call.client.generations[branch.session.id] = branch.session.generation
     call.client.worked_with(session.id)
-    told = [_about_branch(branch) for branch in branches]
-    return data_reply({"session_id": session.id, "generation": session.generation, "branches": told}, call)
+    listed = [_about_branch(branch) for branch in branches]
+    return data_reply({"session_id": session.id, "generation": session.generation, "branches": listed}, call)
 
 
 def _about_branch(branch: Branch) -> dict[str, Any]:
@@ -244,13 +244,13 @@ async def branch_compare(call: Call, args: CompareBranches) -> Reply:
     original, branches = _family(call, named)
     first, *views = await call.engine.compare([original.id, *(branch.id for branch in branches)])
     tokens = _BRANCH_TOKENS // (len(views) + 1)
-    told = {
+    compared = {
         "session_id": original.id,
         "generation": original.generation,
         "files": [cut_tail(clean(path), _VALUE_WIDTH) for path in first.files],
         "branches": [fit_lists(_differences(view), tokens) for view in views],
     }
-    return data_reply(fit_lists(told, tokens + _BRANCH_TOKENS), call)
+    return data_reply(fit_lists(compared, tokens + _BRANCH_TOKENS), call)
 
 
 def _family(call: Call, named: Session) -> tuple[Session, list[Session]]:

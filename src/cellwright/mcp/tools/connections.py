@@ -38,15 +38,15 @@ async def connection_list(call: Call, args: ListConnections) -> Reply:
     if not chosen:
         return Reply("No connections: the operator names them under [connections] in cellwright.toml")
     tokens = max((args.max_tokens or _LIST_TOKENS) // len(chosen), _LEAST_TOKENS)
-    told: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
 
     async def look(connection: Connection) -> None:
-        told[connection.name] = await _looked_at(call, connection, args.search, tokens)
+        descriptions[connection.name] = await _looked_at(call, connection, args.search, tokens)
 
     async with anyio.create_task_group() as tasks:
         for connection in chosen:
             tasks.start_soon(look, connection)
-    return Reply("\n\n".join(told[connection.name] for connection in chosen))
+    return Reply("\n\n".join(descriptions[connection.name] for connection in chosen))
 
 
 async def _looked_at(call: Call, connection: Connection, search: str, tokens: int) -> str:

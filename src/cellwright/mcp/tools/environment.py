@@ -81,7 +81,7 @@ async def session_files(call: Call, args: SessionFiles) -> Reply:
         case "apply":
             trusted = call.client.grants.applied
             applied = await session.apply_files(args.paths, force=args.force, trusted=trusted)
-            about["applied"] = [_told(change) for change in applied.changes]
+            about["applied"] = [_change_data(change) for change in applied.changes]
             if applied.skipped:
                 about["skipped"] = dict(applied.skipped)
     return data_reply(about, call)
@@ -92,7 +92,7 @@ async def _listed(session: Session, paths: list[str] | None, max_tokens: int) ->
         most = max_tokens // _TOKENS_PER_FILE
         changes = [change for change in await session.file_changes() if _is_named(change.path, paths)]
         more = max(len(changes) - most, 0)
-        return {"files": [_told(change) for change in changes[:most]], "more_files": more}
+        return {"files": [_change_data(change) for change in changes[:most]], "more_files": more}
     left = await session.files()
     files = [
         {**msgspec.to_builtins(file), "real": f"{left.directory}/{file.path}"}
@@ -106,7 +106,7 @@ def _is_named(path: str, paths: list[str] | None) -> bool:
     return paths is None or any(path == one or path.startswith(f"{one.rstrip('/')}/") for one in paths)
 
 
-def _told(change: LayerChange) -> dict[str, Any]:
+def _change_data(change: LayerChange) -> dict[str, Any]:
     about = asdict(change)
     if not about["conflict"]:
         del about["conflict"]

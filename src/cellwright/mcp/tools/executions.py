@@ -33,7 +33,7 @@ async def execution_wait(call: Call, args: WaitForExecution) -> Reply:
     execution = call.engine.execution(args.execution_id)
     session = call.session(execution.session_id, reads=True)
     await wait_for(call, [execution], wait_s=args.wait_s)
-    return await _told(call, session, execution, args.response_format, args.max_tokens)
+    return await _reply(call, session, execution, args.response_format, args.max_tokens)
 
 
 class GoOn(Arguments):
@@ -69,10 +69,10 @@ async def execution_cancel(call: Call, args: CancelExecution) -> Reply:
     session = call.session(execution.session_id)
     await call.engine.cancel(execution.id)
     await execution.wait(call.shared.pace.stopping_s)
-    return await _told(call, session, execution, "text", None)
+    return await _reply(call, session, execution, "text", None)
 
 
-async def _told(
+async def _reply(
     call: Call, session: Session, execution: Execution, form: ResponseFormat, max_tokens: int | None
 ) -> Reply:
     return await execution_reply(call, session, [execution], response_format=form, max_tokens=max_tokens)

@@ -78,13 +78,13 @@ async def host_stop(call: Call, args: StopHost) -> Reply:
 async def _wait(call: Call, host: str, wait_s: float | None) -> None:
     """Wait until a host is ready or has ended, telling where it stands; no longer than the client does."""
     wait_s = call.shared.pace.wait_s if wait_s is None else wait_s
-    told = [""]
+    messages = [""]
 
     async def wait() -> None:
         with anyio.move_on_after(wait_s):
-            await wait_for_host(call.engine.hosts, host, told.append)
+            await wait_for_host(call.engine.hosts, host, messages.append)
 
-    await done_with_progress(call, wait, say=lambda: told[-1])
+    await done_with_progress(call, wait, say=lambda: messages[-1])
 
 
 def about_host(info: HostInfo) -> dict[str, Any]:

@@ -102,7 +102,7 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
         session.types.prepare()
     if args.description:
         await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
-    told: dict[str, Any] = {
+    more: dict[str, Any] = {
         "losses": list(session.record.losses),
         "project": session.record.project,
         "unseen": await _unseen(call, session) if args.mode != "private" else None,
@@ -111,15 +111,15 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     for same in ("state", "generation", "cells", "notebook"):  # for every new one; the path has the name
         del about[same]
     if opening is not None:
-        told |= {
+        more |= {
             "packages_needed": list(opening.packages),
             "template": args.template,
             "cells": len(session.document),
         }
         if opening.outline is not None:
-            told["plan"] = plan_json(call.shared.planner.plan(session), interrupted=False)
+            more["plan"] = plan_json(call.shared.planner.plan(session), interrupted=False)
     known = ("language",) if args.language or language == "python" else ()
-    return data_reply(about | {name: value for name, value in told.items() if value}, call, known=known)
+    return data_reply(about | {name: value for name, value in more.items() if value}, call, known=known)
 
 
 async def _opening(call: Call, args: CreateNotebook) -> Opening | None:
@@ -236,7 +236,7 @@ def about_session(session: Session, names: ToolNames) -> dict[str, Any]:
         "cwd": str(session.cwd),
         "mode": session.mode,
     }
-    told = {
+    more = {
         "reason": names.say(session.reason) if session.reason else None,
         "host": called_place(session.record) if session.state == "active" else session.record.host,
         "lies_at": lies_at(session),
@@ -254,7 +254,7 @@ def about_session(session: Session, names: ToolNames) -> dict[str, Any]:
         "plan": plan_in(session.document.metadata),
         "held": hold_data(session.record.hold) if session.record.hold is not None else None,
     }
-    return about | {name: value for name, value in told.items() if value}
+    return about | {name: value for name, value in more.items() if value}
 
 
 NOTEBOOK_TOOLS = (

@@ -168,33 +168,33 @@ def _visualizations(result: RunResult) -> dict[str, Any] | None:
         return None
     digests = {chart.id: chart.digest for chart in result.visualizations}
     outputs = result.manifest.get("outputs")
-    told = [
+    shown = [
         {**output, "digest": digests[output["id"]]}
         if isinstance(output, dict) and output.get("id") in digests
         else output
         for output in (outputs if isinstance(outputs, list) else [])
     ]
-    return {**result.manifest, "outputs": told}
+    return {**result.manifest, "outputs": shown}
 
 
 async def _bounded(call: Call, result: RunResult, max_tokens: int) -> dict[str, str]:
     """Both streams within a budget; what does not fit lies beside the run's files as a whole."""
     texts = {"stdout": result.stdout, "stderr": result.stderr}
     rooms = share([len(text) for text in texts.values()], max_tokens * CHARACTERS_PER_TOKEN)
-    told: dict[str, str] = {}
+    fitted: dict[str, str] = {}
     for (name, text), room in zip(texts.items(), rooms, strict=True):
         rest = ""
         if len(text) > room:
             shelf, directory = DataDirectory.of(call.engine), f"{RUNS}/{result.id}"
             written = await anyio.to_thread.run_sync(_write, shelf, directory, f"{name}.txt", text)
             rest = f"{directory}/{written}"
-        told[name] = cut_middle(text, room, rest=rest)
-    return told
+        fitted[name] = cut_middle(text, room, rest=rest)
+    return fitted
 
 
-def _write(shelf: DataDirectory, directory: str, wanted: str, text: str) -> str:
+def _write(shelf: DataDirectory, directory: str, base_name: str, text: str) -> str:
     """Write a text under a name that none of the script's own files has, and tell the name."""
-    names = (numbered(wanted, number) for number in count(1))
+    names = (numbered(base_name, number) for number in count(1))
     with shelf.open(directory) as workdir:
         name = next(name for name in names if not workdir.exists(name))
         workdir.write(name, text.encode("utf-8", "replace"))
@@ -297,10 +297,10 @@ async def file_system(call: Call, args: FileSystem) -> Reply:
         await call.engine.approvals.require(Matter("delete", what, once=True))
     if args.action == "read":
         return await _read(files, args, session)
-    told = await _done(files, args, session)
+    outcome = await _done(files, args, session)
     if session is None and args.action not in _READS:
         call.data_changed(*filter(None, (args.path, args.to)))
-    return Reply(_json(told))
+    return Reply(_json(outcome))
 
 
 async def _read(files: Files, args: FileSystem, session: Session | None) -> Reply:
@@ -343,7 +343,7 @@ async def _done(files: Files, args: FileSystem, session: Session | None) -> dict
         case "exists":
             return {"path": path, "exists": await files.exists(path, session=session)}
         case "delete":
-            return {"deleted": _told(await files.delete(path, session=session))}
+            return {"deleted": _info_data(await files.delete(path, session=session))}
         case "info":
             info = await files.info(path, session=session)
         case "mkdir":
@@ -353,7 +353,7 @@ async def _done(files: Files, args: FileSystem, session: Session | None) -> dict
         case _:
             content = _given(args.content, args.action, "content")
             info = await files.write(path, content, session=session, append=args.action == "append")
-    return _told(info)
+    return _info_data(info)
 
 
 def _given(value: str | None, action: str, name: str) -> str:
@@ -368,11 +368,11 @@ def _listed(found: list[FileInfo], complete: bool, args: FileSystem) -> dict[str
     page: list[dict[str, Any]] = []
     start = args.offset or 0
     for one in found[start:][: args.limit]:
-        told = _told(one)
-        room -= len(_json(told))
+        entry = _info_data(one)
+        room -= len(_json(entry))
         if room < 0 and page:
             break
-        page.append(told)
+        page.append(entry)
     end = start + len(page)
     about: dict[str, Any] = {"files": page}
     if end < len(found):
@@ -382,7 +382,7 @@ def _listed(found: list[FileInfo], complete: bool, args: FileSystem) -> dict[str
     return about
 
 
-def _told(info: FileInfo) -> dict[str, Any]:
+def _info_data(info: FileInfo) -> dict[str, Any]:
     return {name: value for name, value in asdict(info).items() if value is not None}
 
 

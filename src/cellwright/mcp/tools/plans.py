@@ -202,9 +202,9 @@ async def plan_reply(
 ) -> Reply:
     """Answer a call that carried a plan on, or waited for it."""
     plan = call.shared.planner.plan(session)
-    told = call.client.plans.get(session.id, frozenset())
+    reported = call.client.plans.get(session.id, frozenset())
     ended = [one for todo in plan.steps for one in _ended(todo)]
-    fresh = [one for one in ended if one.key not in told]
+    fresh = [one for one in ended if one.key not in reported]
     call.client.plans[session.id] = frozenset(one.key for one in ended)
     # The plan's own lines say what became of the kernel.
     call.client.generations[session.id] = session.generation

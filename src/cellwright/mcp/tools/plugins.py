@@ -78,8 +78,8 @@ def _definition(plugin: Plugin, tool: ToolFinding) -> Definition:
                 f"The tool {tool.name} of {plugin.entry.distribution} is out: {plugin.refused}",
                 hint=f"`cellwright plugins enable {plugin.entry.id}`",
             )
-        asked = _in_process if plugin.trusted else _in_sandbox
-        result, beside = await asked(call, plugin, tool, given)
+        run_tool = _in_process if plugin.trusted else _in_sandbox
+        result, beside = await run_tool(call, plugin, tool, given)
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=1)
         return Reply("\n".join([cut_middle(text, tokens * CHARACTERS_PER_TOKEN), *beside]))
 
@@ -157,8 +157,8 @@ def _answer(done: RunResult) -> dict[str, Any] | None:
 
 
 def _why(done: RunResult) -> str:
-    said = done.reason or done.stderr.strip().rpartition("\n")[2] or f"ended with code {done.return_code}"
-    return f"raised {said}"[:500]
+    reason = done.reason or done.stderr.strip().rpartition("\n")[2] or f"ended with code {done.return_code}"
+    return f"raised {reason}"[:500]
 
 
 async def _in_process(

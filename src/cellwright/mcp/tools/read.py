@@ -111,9 +111,9 @@ async def kernel_inspect(call: Call, args: InspectKernel) -> Reply:
     if args.packages:
         about["packages"] = list(found.packages)
     if args.query:
-        wanted = args.query.lower()
+        text = args.query.lower()
         about = {
-            kind: [entry for entry in entries if wanted in entry.lower()]
+            kind: [entry for entry in entries if text in entry.lower()]
             for kind, entries in about.items()
             if isinstance(entries, list)
         }
@@ -270,8 +270,8 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
     call.works_with(session)
     await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
     about = {**about_session(session, call.shared.names), "repairs": list(imported.notices)}
-    if wanted := dependencies_of(document):
-        about |= {"dependencies": wanted, "next": f"package_install({json.dumps(wanted)}) installs those"}
+    if packages := dependencies_of(document):
+        about |= {"dependencies": packages, "next": f"package_install({json.dumps(packages)}) installs those"}
     return data_reply(about, call)
 
 
@@ -374,11 +374,11 @@ def section(
             ]
     room = max_tokens * CHARACTERS_PER_TOKEN - sum(len(head) + 1 for head, _, _ in texts)
     limits = share([len(text) for _, text, _ in texts], max(room, 0))
-    said = []
+    lines = []
     for (head, text, uri), limit in zip(texts, limits, strict=True):
         where = f" {uri}" if uri and not text else ""
-        said += [head + where, cut_middle(text, limit, rest=uri).rstrip()]
-    return "\n".join(line for line in said if line)
+        lines += [head + where, cut_middle(text, limit, rest=uri).rstrip()]
+    return "\n".join(line for line in lines if line)
 
 
 def _section_end(cells: Sequence[Cell], first: int) -> int:
@@ -399,23 +399,23 @@ def _rank(cell: Cell) -> int | None:
 
 def find_text(cells: Sequence[Cell], query: str, *, max_tokens: int) -> str:
     """Every line with the words in it, of sources and of outputs, whatever their case."""
-    wanted = query.lower()
+    words = query.lower()
     hits = []
     for place, cell in enumerate(cells):
         texts = [("", cell.source), *((f" {part.kind}", part.text) for part in parts_of(cell.outputs))]
         for where, text in texts:
             hits += [
-                f"{place} {cell.id}{where} line {number}: {_around(line, wanted)}"
+                f"{place} {cell.id}{where} line {number}: {_around(line, words)}"
                 for number, line in enumerate(text.splitlines(), start=1)
-                if wanted in line.lower()
+                if words in line.lower()
             ]
     if not hits:
         return f"Nothing in {len(cells)} cells has {query!r}"
     return _fitting(hits, max_tokens * CHARACTERS_PER_TOKEN, "hits")
 
 
-def _around(line: str, wanted: str) -> str:
-    start = max(line.lower().find(wanted) - _HIT // 4, 0)
+def _around(line: str, words: str) -> str:
+    start = max(line.lower().find(words) - _HIT // 4, 0)
     return ("…" if start else "") + cut_tail(line[start:], _HIT)
 
 

@@ -31,7 +31,7 @@ __all__ = ["REPLAY_TOOLS", "replay_json", "replay_text"]
 _MAX_ID = 300
 _MOST_STEPS = 100
 _MOST_DIFFERENCES = 50
-_Told: TypeAlias = list[tuple[Redone, Difference, str]]
+_ShownDifferences: TypeAlias = list[tuple[Redone, Difference, str]]
 
 
 class ReplayNotebook(Arguments):
@@ -82,7 +82,7 @@ def _found(session: Session, replay_id: str) -> Replay:
 
 def replay_json(replay: Replay, *, max_tokens: int | None = None) -> dict[str, Any]:
     """A replay as one object: every step, or where there are very many those that differ, within a budget."""
-    told = _told_differences(replay, max_tokens)
+    shown = _shown_differences(replay, max_tokens)
     redone = replay.redone
     if len(redone) > _MOST_STEPS:
         redone = [each for each in redone if not each.same][:_MOST_STEPS]
@@ -94,7 +94,7 @@ def replay_json(replay: Replay, *, max_tokens: int | None = None) -> dict[str, A
         "done": len(replay.redone),
         "total": len(replay.steps),
         "same": replay.same,
-        "steps": [_step_json(each, told) for each in redone],
+        "steps": [_step_json(each, shown) for each in redone],
         "edited": list(replay.edited[:_MOST_STEPS]),
         "not_run": [step.cell_id for step in replay.not_run[:_MOST_STEPS]],
     }
@@ -102,12 +102,12 @@ def replay_json(replay: Replay, *, max_tokens: int | None = None) -> dict[str, A
         found["reason"] = clean(replay.reason)
     if len(redone) < len(replay.redone):
         found["more_steps"] = len(replay.redone) - len(redone)
-    if left_out := len(replay.differences) - len(told):
+    if left_out := len(replay.differences) - len(shown):
         found["more_differences"] = left_out
     return found
 
 
-def _step_json(redone: Redone, told: _Told) -> dict[str, Any]:
+def _step_json(redone: Redone, differences: _ShownDifferences) -> dict[str, Any]:
     about: dict[str, Any] = {
         "cell_id": redone.step.cell_id,
         "execution_id": redone.now.id,
@@ -117,7 +117,7 @@ def _step_json(redone: Redone, told: _Told) -> dict[str, Any]:
     }
     shown = [
         {"output": each.output, "why": clean(each.why), "shown": text}
-        for one, each, text in told
+        for one, each, text in differences
         if one is redone
     ]
     if shown:
@@ -127,7 +127,7 @@ def _step_json(redone: Redone, told: _Told) -> dict[str, Any]:
 
 def replay_text(replay: Replay, *, max_tokens: int | None = None) -> str:
     """A replay in lines: what it is, what was the same, what was not and how, and what to do next."""
-    told = _told_differences(replay, max_tokens)
+    shown = _shown_differences(replay, max_tokens)
     different = [redone for redone in replay.redone if not redone.same]
     facts = [
         f"session {replay.session_id}",
@@ -147,12 +147,12 @@ def replay_text(replay: Replay, *, max_tokens: int | None = None) -> str:
         )
         lines += [
             f"  {each.output}: {clean(each.why)}\n{text}".rstrip()
-            for one, each, text in told
+            for one, each, text in shown
             if one is redone
         ]
     lines += _named("edited or deleted since; what had run ran", list(replay.edited))
     lines += _named("not run", [step.cell_id or "scratch" for step in replay.not_run] if replay.done else [])
-    if left_out := len(replay.differences) - len(told):
+    if left_out := len(replay.differences) - len(shown):
         lines.append(f"… {left_out} more differences; larger max_tokens shows more")
     if not replay.steps:
         lines.append("Nothing had run in this session: cell_execute runs cells")
@@ -164,7 +164,7 @@ def replay_text(replay: Replay, *, max_tokens: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def _told_differences(replay: Replay, max_tokens: int | None) -> _Told:
+def _shown_differences(replay: Replay, max_tokens: int | None) -> _ShownDifferences:
     """The first differences with what is shown of them; they share the budget."""
     found = replay.differences[:_MOST_DIFFERENCES]
     texts = [clean(_shown(each)) for _, each in found]

@@ -40,7 +40,7 @@ async def plan_verify(call: Call, args: VerifyNotebook) -> Reply:
     if args.cancel:
         if verification is not None:
             await verification.cancel()
-    elif verification is None or (verification.done and _is_told(verification, session.document)):
+    elif verification is None or (verification.done and _was_reported(verification, session.document)):
         rules = Volatile(mask=tuple(map(parse_mask, args.mask)), tolerance=args.tolerance)
         verification = await verifier.start(session, rules=rules, timeout_s=args.timeout_s)
     if verification is None:
@@ -53,7 +53,7 @@ async def plan_verify(call: Call, args: VerifyNotebook) -> Reply:
     return Reply(verification_text(verification))
 
 
-def _is_told(verification: Verification, document: Any) -> bool:
+def _was_reported(verification: Verification, document: Any) -> bool:
     """Whether somebody has seen its end, or it is of no use any more: the next call begins another."""
     outdated = verification.over_for_s > _KEPT_S or certificate_state(document) in ("stale", "none")
     return verification.told or outdated

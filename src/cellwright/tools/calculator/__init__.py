@@ -69,9 +69,9 @@ def described(answer: Answer) -> dict[str, Any]:
     """An answer as data. What would only say the result again is left out."""
     data: dict[str, Any] = {"result": answer.result, "kind": answer.kind}
     for name in ("exact", "decimal", "unit"):
-        told = getattr(answer, name)
-        if told is not None and told != answer.result:
-            data[name] = told
+        value = getattr(answer, name)
+        if value is not None and value != answer.result:
+            data[name] = value
     if answer.notes:
         data["notes"] = list(answer.notes)
     return data

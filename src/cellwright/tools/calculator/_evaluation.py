@@ -228,9 +228,9 @@ class Evaluation:
 
     def _bound_items(self, count: int) -> None:
         if count > MAX_ITEMS:
-            told = f"{count:,}" if count.bit_length() <= MAX_BITS // 1_000 else "a long number of"
+            shown = f"{count:,}" if count.bit_length() <= MAX_BITS // 1_000 else "a long number of"
             raise CalculationTooLarge(
-                f"The range has {told} items; at most {MAX_ITEMS:,} are made",
+                f"The range has {shown} items; at most {MAX_ITEMS:,} are made",
                 hint="Use a formula, or run it as code",
             )
 
@@ -248,13 +248,13 @@ class Evaluation:
                 return function.run(self.operations, [items])
         values = [self.value(argument) for argument in node.arguments]
         if not function.least <= len(values) <= function.most:
-            wanted = (
+            expected = (
                 f"{function.least}"
                 if function.least == function.most
                 else f"{function.least} to {function.most:,}"
             )
             raise ExpressionInvalid(
-                f"{node.name} takes {wanted} values, and was given {len(values)}",
+                f"{node.name} takes {expected} values, and was given {len(values)}",
                 hint="The guide shows each function",
             )
         return function.run(self.operations, values)

@@ -104,21 +104,21 @@ class Operations:
     def power(self, base: Value, exponent: Value) -> Value:
         if isinstance(exponent, Quantity):
             exponent = self.plain(exponent, "use as an exponent")
-        wanted = number(exponent, "use as an exponent")
+        degree = number(exponent, "use as an exponent")
         if isinstance(base, tuple):
             raise CalculationError(
                 "Lists have no powers", hint="Use matpow(matrix, n), or [x^2 for x in list]"
             )
         if not isinstance(base, Quantity):
-            return power(self.numbers, number(base, "raise"), wanted)
-        if not isinstance(wanted, Fraction):
+            return power(self.numbers, number(base, "raise"), degree)
+        if not isinstance(degree, Fraction):
             raise UnitsDiffer(
                 f"Cannot raise {_quantity_text(base)} to an exponent that is no fraction",
                 hint="Divide by the unit first",
             )
         self._refuse_offsets(base, "raise")
-        magnitude = power(self.numbers, base.magnitude, wanted)
-        unit = Unit(tuple((measure, exponent * wanted) for measure, exponent in base.unit.parts if wanted))
+        magnitude = power(self.numbers, base.magnitude, degree)
+        unit = Unit(tuple((measure, exponent * degree) for measure, exponent in base.unit.parts if degree))
         return Quantity(magnitude, unit) if unit.parts else magnitude
 
     def compare(self, left: Value, right: Value) -> int:

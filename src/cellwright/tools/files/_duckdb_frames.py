@@ -95,17 +95,17 @@ def _counted(connection: DuckDBPyConnection, called: str, source: str, notices: 
     )
     total, missing, extents = _figures(connection, source, held, fields)
 
-    def take(rows: range, wanted: Sequence[int]) -> list[list[Any]]:
-        if not wanted or not rows:
-            return [[] for _ in wanted]
-        chosen = ", ".join(held[number] for number in wanted)
+    def take(rows: range, numbers: Sequence[int]) -> list[list[Any]]:
+        if not numbers or not rows:
+            return [[] for _ in numbers]
+        chosen = ", ".join(held[number] for number in numbers)
         if rows.step == 1:
             query = f"SELECT {chosen} FROM {source} LIMIT {len(rows)} OFFSET {rows.start}"  # noqa: S608
         else:
             numbered = f"SELECT {chosen}, row_number() OVER () - 1 AS __row FROM {source}"  # noqa: S608
             query = f"SELECT * EXCLUDE (__row) FROM ({numbered}) WHERE __row % {rows.step} = 0"  # noqa: S608
         found = connection.execute(query).fetchall()
-        return [[row[place] for row in found] for place in range(len(wanted))]
+        return [[row[place] for row in found] for place in range(len(numbers))]
 
     return Frame(
         called,
@@ -123,12 +123,12 @@ def _figures(
     connection: DuckDBPyConnection, source: str, held: Sequence[str], fields: Sequence[Field]
 ) -> tuple[int, dict[int, int], dict[int, Extent]]:
     """How many rows there are, what is missing, least and greatest values: one pass over the whole file."""
-    asked = ["count(*)"]
+    aggregates = ["count(*)"]
     counted = range(min(len(held), _COUNTED_COLUMNS))
     ordered = [number for number in counted if fields[number].kind in _ORDERED]
-    asked += [f"count({held[number]})" for number in counted]
-    asked += [f"{how}({held[number]})" for number in ordered for how in ("min", "max")]
-    found = connection.execute(f"SELECT {', '.join(asked)} FROM {source}").fetchone()  # noqa: S608
+    aggregates += [f"count({held[number]})" for number in counted]
+    aggregates += [f"{how}({held[number]})" for number in ordered for how in ("min", "max")]
+    found = connection.execute(f"SELECT {', '.join(aggregates)} FROM {source}").fetchone()  # noqa: S608
     total, *rest = found or (0,)
     missing = {number: total - rest[number] for number in counted}
     pairs = rest[len(counted) :]

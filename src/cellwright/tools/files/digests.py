@@ -54,7 +54,7 @@ async def read_digest(
         raise FileUnreadable(f"{name}: {sheet!a} is no name of a sheet", hint="Read it without `sheet` first")
     order = Order(name, offset, limit, max_characters, sheet, limits.memory_bytes, limits.cpu_s)
     try:
-        said, code = await ask_apart(
+        output, code = await ask_apart(
             "cellwright.tools.files.reader",
             msgspec.json.encode(order).decode(),
             given=descriptor,
@@ -65,7 +65,7 @@ async def read_digest(
         raise FileUnreadable(
             f"{name} could not be looked through within {limits.timeout_s:g} s", hint=_BY_PARTS
         ) from None
-    return _understood(said, code, name, limits)
+    return _understood(output, code, name, limits)
 
 
 def _is_text(name: str) -> bool:
@@ -73,9 +73,9 @@ def _is_text(name: str) -> bool:
     return "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
 
 
-def _understood(said: bytes, code: int | None, name: str, limits: ReadLimits) -> Answer:
+def _understood(output: bytes, code: int | None, name: str, limits: ReadLimits) -> Answer:
     try:
-        answer = msgspec.json.decode(said, type=Answer)
+        answer = msgspec.json.decode(output, type=Answer)
     except msgspec.DecodeError:
         raise FileUnreadable(
             f"{name} could not be looked through: {_end_text(code, limits)}", hint=_BY_PARTS

@@ -591,8 +591,8 @@ async def change_inside(
 async def _obeyed(session: Session, order: dict[str, Any], data: bytes = b"") -> None:
     # Packed: a kernel takes about a second for each megabyte of source.
     packed = await anyio.to_thread.run_sync(zlib.compress, data)
-    told = json.dumps({**order, "data": base64.b64encode(packed).decode()})
-    source = f"exec({_PROGRAM!r}, {{'order': __import__('json').loads({told!r})}})"
+    arguments = json.dumps({**order, "data": base64.b64encode(packed).decode()})
+    source = f"exec({_PROGRAM!r}, {{'order': __import__('json').loads({arguments!r})}})"
     execution = await session.execute_code(source, language="python", numbered=False, timeout_s=_TIMEOUT_S)
     await execution.wait()
     if not execution.ok:

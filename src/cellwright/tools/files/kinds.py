@@ -120,8 +120,8 @@ def _contradicts(ending: str, magic: FileKind) -> bool:
         return bool(ending) and ending not in _IMAGE_ENDINGS
     if magic.form == "parquet":
         return bool(ending) and ending not in ("parquet", "pq", "parq")
-    told = (*_TABLE_ENDINGS, *_EXCEL_ENDINGS, *_JSON_ENDINGS, *_LINES_ENDINGS, *_IMAGE_ENDINGS)
-    return ending in (*told, "parquet", "txt", "md", "py")
+    endings = (*_TABLE_ENDINGS, *_EXCEL_ENDINGS, *_JSON_ENDINGS, *_LINES_ENDINGS, *_IMAGE_ENDINGS)
+    return ending in (*endings, "parquet", "txt", "md", "py")
 
 
 def _is_text(head: bytes) -> bool:

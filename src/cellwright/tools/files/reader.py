@@ -162,8 +162,8 @@ def _json(order: Order, kind: FileKind, head: bytes, file: BinaryIO) -> Answer:
     shape = _json_outline.outline(value) if order.offset == 0 else ""
     pretty = _pretty(value)
     lines = pretty.split("\n")
-    asked = [cut_line(line) for line in lines[order.offset : order.offset + order.limit]]
-    page, shown = _fitting(asked, order.max_characters - len(shape))
+    chosen = [cut_line(line) for line in lines[order.offset : order.offset + order.limit]]
+    page, shown = _fitting(chosen, order.max_characters - len(shape))
     return _page_answer(order, kind, [shape, *page], shown, len(lines))
 
 
@@ -206,9 +206,9 @@ def _paged(order: Order, kind: FileKind, frame: Frame, notices: Sequence[str] = 
     rows = range(order.offset, max(stop, order.offset))
     taken = frame.take(rows, shown)
     header = " | ".join(cut(frame.fields[number].name, MAX_NAME) for number in shown)
-    told = [" | ".join(value_text(value) for value in row) for row in zip(*taken, strict=True)]
+    texts = [" | ".join(value_text(value) for value in row) for row in zip(*taken, strict=True)]
     capacity = order.max_characters - sum(map(len, lines)) - len(header)
-    page, count = _fitting(told, capacity)
+    page, count = _fitting(texts, capacity)
     if count:
         lines += [f"rows {order.offset:,}…{order.offset + count - 1:,}: {header}", *page]
     return _page_answer(order, kind, lines, count, frame.total_rows)
@@ -566,8 +566,8 @@ def _held_whole(
 ) -> Frame:
     total = len(columns[0]) if columns else 0
 
-    def take(rows: range, wanted: Sequence[int]) -> list[list[Any]]:
-        return [columns[number][rows.start : rows.stop : rows.step] for number in wanted]
+    def take(rows: range, numbers: Sequence[int]) -> list[list[Any]]:
+        return [columns[number][rows.start : rows.stop : rows.step] for number in numbers]
 
     def extent(number: int) -> Extent | None:
         values = [value for value in columns[number] if value is not None]

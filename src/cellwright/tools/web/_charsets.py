@@ -45,12 +45,12 @@ def as_text(body: bytes, content_type: str = "", *, markup: bool = False) -> tup
     for mark, name in _BOMS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace"), name
-    told = [declared_charset(content_type)]
+    candidates = [declared_charset(content_type)]
     if markup:
         head = body[:_META_WITHIN]
         found = _IN_META.search(head) or _IN_XML.search(head)
-        told.append(found[1].decode("ascii") if found else None)
-    for name in filter(None, told):
+        candidates.append(found[1].decode("ascii") if found else None)
+    for name in filter(None, candidates):
         if (known := _known(name)) is not None:
             # A page that can be read has no UTF-16 that a tag in it could name.
             known = "utf-8" if markup and known.startswith("utf-16") and b"<" in body[:1] else known

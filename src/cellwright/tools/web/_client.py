@@ -83,17 +83,17 @@ class WebClient:
         *,
         resolve: Resolver = system_resolver,
         tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
-        told: Callable[[NetworkEntry], None] = lambda _: None,
+        log: Callable[[NetworkEntry], None] = lambda _: None,
     ) -> None:
         self.rules = rules
         self._limits = limits
         self._resolve = resolve
         self._tls = tls
-        self._told = told
+        self._log = log
 
     def note(self, entry: NetworkEntry) -> None:
         """Log something that needed no request, or came to none."""
-        self._told(entry)
+        self._log(entry)
 
     async def get(self, url: WebUrl, headers: Mapping[str, str], *, until: float) -> Answer:
         """What the host answers, whatever it is; ``until`` is when it must be there.
@@ -118,7 +118,7 @@ class WebClient:
             exchange.fail("nobody waits for it any more")
             raise
         finally:
-            self._told(exchange.entry(0, time.time()))
+            self._log(exchange.entry(0, time.time()))
 
     async def _within_time(
         self, url: WebUrl, request: RequestHead, exchange: Exchange, limits: EgressLimits, until: float
@@ -157,14 +157,14 @@ class WebClient:
                 wire, hostname=url.destination.host, ssl_context=self._tls(), standard_compatible=False
             )
         except ssl.SSLCertVerificationError as error:
-            told = f"the certificate of {url.destination} is not to be trusted: {error.verify_message}"
+            message = f"the certificate of {url.destination} is not to be trusted: {error.verify_message}"
             raise Cut.failed(
-                502, told, "Check the name; a CA of your own is named by SSL_CERT_FILE to the daemon"
+                502, message, "Check the name; a CA of your own is named by SSL_CERT_FILE to the daemon"
             ) from None
         except (ssl.SSLError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
             reason = getattr(error, "reason", None) or type(error).__name__
-            told = f"TLS with {url.destination} failed: {reason}"
-            raise Cut.failed(502, told, "Check that it speaks https") from None
+            message = f"TLS with {url.destination} failed: {reason}"
+            raise Cut.failed(502, message, "Check that it speaks https") from None
         yield stream
 
 
@@ -297,8 +297,8 @@ class Decoding:
             try:
                 made = self._state.decompress(data, _CODED_PIECE)
             except zlib.error as error:
-                told = f"the answer cannot be decoded as {self._coding}: {error}"
-                raise Cut.failed(502, told, "Try again") from None
+                message = f"the answer cannot be decoded as {self._coding}: {error}"
+                raise Cut.failed(502, message, "Try again") from None
             yield self._counted(made)
             data = self._state.unused_data if self._state.eof else self._state.unconsumed_tail
 
@@ -379,11 +379,11 @@ class Kept(msgspec.Struct, frozen=True):
     @property
     def conditions(self) -> dict[str, str]:
         """Headers that ask whether it is still so; none where the host gave nothing to ask by."""
-        asked = {
+        found = {
             "If-None-Match": self.headers.get("etag"),
             "If-Modified-Since": self.headers.get("last-modified"),
         }
-        return {name: value for name, value in asked.items() if value is not None}
+        return {name: value for name, value in found.items() if value is not None}
 
     def answers(self, accept: str) -> bool:
         """Whether it is what the host would answer to a request for this."""

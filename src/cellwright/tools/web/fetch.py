@@ -175,9 +175,7 @@ class Fetcher:
         allowed = (str(parse_url(url).destination), *settings.network_allow)
         limits = EgressLimits(max_download_bytes=most_bytes, idle_timeout_s=settings.network_idle_s)
         rules = Opening("allow", allowed, settings.network_deny, limits).rules()
-        client = WebClient(
-            rules, limits, resolve=self._resolve, tls=self._tls, told=partial(self._told, None)
-        )
+        client = WebClient(rules, limits, resolve=self._resolve, tls=self._tls, log=partial(self._note, None))
         async with self._capacity:
             until = anyio.current_time() + settings.fetch_timeout_s
             requests = PageRequests(client, self._pace, self._cache, settings.fetch_user_agent)
@@ -225,10 +223,10 @@ class Fetcher:
 
     def _client(self, session: Session | None) -> WebClient:
         opening = _opening(self._settings, session)
-        told = partial(self._told, session)
-        return WebClient(opening.rules(), opening.limits, resolve=self._resolve, tls=self._tls, told=told)
+        log = partial(self._note, session)
+        return WebClient(opening.rules(), opening.limits, resolve=self._resolve, tls=self._tls, log=log)
 
-    def _told(self, session: Session | None, entry: NetworkEntry) -> None:
+    def _note(self, session: Session | None, entry: NetworkEntry) -> None:
         if session is not None:
             session.note_fetch(entry)
             return
@@ -303,34 +301,34 @@ class _Destination:
             # Where nothing can be mounted it is another mode, which only a kernel finds out.
             await session.resume()
         file_roots = workspace_roots(session.place)
-        wanted = relative(self.path or name)
-        file_roots.check(wanted, writes=True)
+        path = relative(self.path or name)
+        file_roots.check(path, writes=True)
         if not file_roots.is_layered:
-            return await anyio.to_thread.run_sync(self._in_directory, session, file_roots, wanted, content)
-        free = await anyio.to_thread.run_sync(_free, wanted, lambda one: file_roots.entry(one) is not None)
+            return await anyio.to_thread.run_sync(self._in_directory, session, file_roots, path, content)
+        free = await anyio.to_thread.run_sync(_free, path, lambda one: file_roots.entry(one) is not None)
         await change_inside(session, "write", free, content)
         return _Saved(free, "session")
 
     # Blocking --------------------------------------------------------------------------------------------------------
 
-    def _in_directory(self, session: Session, file_roots: FileRoots, wanted: str, content: bytes) -> _Saved:
+    def _in_directory(self, session: Session, file_roots: FileRoots, path: str, content: bytes) -> _Saved:
         Path(session.place.written_cwd).mkdir(parents=True, exist_ok=True)
         with file_roots.roots[0].open() as workdir:
             whole = session.mode == "private"
-            return _Saved(_written(workdir, wanted, content, self._capacity, whole=whole), "session")
+            return _Saved(_written(workdir, path, content, self._capacity, whole=whole), "session")
 
     def _in_data_directory(self, name: str, content: bytes) -> _Saved:
         within = relative(self.working_dir)
-        wanted = relative(self.path) if self.path else name if within else f"{FETCHED}/{name}"
+        path = relative(self.path) if self.path else name if within else f"{FETCHED}/{name}"
         with self.data_directory.open(within or ".") as workdir:
-            saved = _written(workdir, wanted, content, self._capacity)
+            saved = _written(workdir, path, content, self._capacity)
         return _Saved(f"{within}/{saved}" if within else saved, "data")
 
-    def _kept(self, wanted: str, content: bytes) -> _Saved:
+    def _kept(self, path: str, content: bytes) -> _Saved:
         with self.data_directory.open() as workdir:
-            check_capacity(workdir, wanted, len(content), self.data_directory.capacity)
-            workdir.write(wanted, content, parents=True)
-        return _Saved(wanted, "data")
+            check_capacity(workdir, path, len(content), self.data_directory.capacity)
+            workdir.write(path, content, parents=True)
+        return _Saved(path, "data")
 
     @property
     def _capacity(self) -> int:
@@ -338,19 +336,19 @@ class _Destination:
         return policy.disk_bytes if policy is not None else self.data_directory.capacity
 
 
-def _written(workdir: Workdir, wanted: str, content: bytes, capacity: int, *, whole: bool = False) -> str:
-    name = _free(wanted, workdir.exists)
+def _written(workdir: Workdir, path: str, content: bytes, capacity: int, *, whole: bool = False) -> str:
+    name = _free(path, workdir.exists)
     check_capacity(workdir, name, len(content), capacity, whole=whole)
     workdir.write(name, content, parents=True)
     return name
 
 
-def _free(wanted: str, is_taken: Callable[[str], bool]) -> str:
+def _free(path: str, is_taken: Callable[[str], bool]) -> str:
     for number in range(1, _MOST_NUMBERED):
-        name = numbered(wanted, number)
+        name = numbered(path, number)
         if not is_taken(name):
             return name
-    raise FetchFailed(f"There are {_MOST_NUMBERED} files called {wanted} already", hint="Give another `path`")
+    raise FetchFailed(f"There are {_MOST_NUMBERED} files called {path} already", hint="Give another `path`")
 
 
 def _opening(settings: Settings, session: Session | None) -> Opening:
@@ -365,18 +363,18 @@ def _opening(settings: Settings, session: Session | None) -> Opening:
     return Opening(mode, settings.network_allow, settings.network_deny, bounds)
 
 
-def _read_as(wanted: FetchType, response: PageResponse) -> tuple[FetchType, tuple[str, ...]]:
+def _read_as(requested: FetchType, response: PageResponse) -> tuple[FetchType, tuple[str, ...]]:
     """What a body is read as: as it was asked for, unless it says that it is something else."""
     kind = response.answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if wanted in {"file", "json"} or not kind:
-        return wanted, ()
+    if requested in {"file", "json"} or not kind:
+        return requested, ()
     is_json = kind == "application/json" or kind.endswith("+json")
     is_text = kind.startswith("text/") or kind in _TEXTS or kind.endswith("+xml") or is_json or kind in _HTML
     if not is_text:
         return "file", (f"it is {kind}, and was saved as a file",)
-    if wanted == "html" and kind not in _HTML:
+    if requested == "html" and kind not in _HTML:
         return ("json" if is_json else "text"), (f"it is {kind}",)
-    return wanted, ()
+    return requested, ()
 
 
 # From an address to the answer that it leads to: turns, redirects hop by hop, the cache, one second try.
@@ -471,7 +469,7 @@ class PageRequests:
         if kept is not None and not refresh and kept.is_fresh(time.time()):
             self.client.note(_noted("allowed", "from the cache", url.destination))
             return kept.answer, "fresh"
-        answer = await self._asked(url, accept, kept, until, turn=refusal is None)
+        answer = await self._request(url, accept, kept, until, turn=refusal is None)
         if answer.status == HTTPStatus.NOT_MODIFIED and kept is not None:
             answer = replace(kept.answer, headers={**kept.headers, **answer.headers}, address=answer.address)
             await self._keep(url, answer, accept)
@@ -495,7 +493,7 @@ class PageRequests:
             except OSError as error:  # the answer is good without it
                 _log.warning("answer_not_kept host=%s %s", url.destination.host, error)
 
-    async def _asked(
+    async def _request(
         self, url: WebUrl, accept: str, kept: Kept | None, until: float, *, turn: bool
     ) -> Answer:
         """What the host answers; asked once more where it said when to come back, and that is soon."""
@@ -530,7 +528,7 @@ def _check_status(url: WebUrl, answer: Answer) -> None:
         name = f"{answer.status} {HTTPStatus(answer.status).phrase}"
     except ValueError:
         name = str(answer.status)
-    said = " ".join(answer.body[:_SHOWN].decode("utf-8", "replace").split())
+    text = " ".join(answer.body[:_SHOWN].decode("utf-8", "replace").split())
     is_text = answer.headers.get("content-type", "").startswith(
         ("text/plain", "application/json", "application/problem")
     )
@@ -541,7 +539,7 @@ def _check_status(url: WebUrl, answer: Answer) -> None:
     if wait_s is not None:
         hint = f"It asks to be left alone for {wait_s:g} s"
     raise FetchFailed(
-        f"{url} answered {name}" + (f": {said}" if said and is_text else ""),
+        f"{url} answered {name}" + (f": {text}" if text and is_text else ""),
         hint=hint,
         status=answer.status,
         retry_after_s=wait_s,
@@ -660,7 +658,7 @@ async def read_body(
     """
     order = Order(body, content_type, url, kind, memory_bytes, cpu_s)
     try:
-        said, code = await ask_apart(
+        output, code = await ask_apart(
             "cellwright.tools.web.body_reader",
             given=msgspec.msgpack.encode(order),
             limit_s=limit_s,
@@ -669,10 +667,10 @@ async def read_body(
     except TimeoutError:
         raise FetchFailed(f"{url} was not read as {kind} within {limit_s:g} s", hint=_AS_FILE) from None
     try:
-        reading = msgspec.msgpack.decode(said, type=Reading)
+        reading = msgspec.msgpack.decode(output, type=Reading)
     except msgspec.MsgspecError:
-        told = f"the process that reads it ended with {code}"
-        raise FetchFailed(f"{url} cannot be read as {kind}: {told}", hint=_AS_FILE) from None
+        reason = f"the process that reads it ended with {code}"
+        raise FetchFailed(f"{url} cannot be read as {kind}: {reason}", hint=_AS_FILE) from None
     if reading.error is not None:
         raise FetchFailed(f"{url} cannot be read as {kind}: {reading.error}", hint=_AS_FILE)
     return reading
