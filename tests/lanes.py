@@ -46,6 +46,9 @@ JOBS = 3
 # Its groups are begun first and one at a time, beside the others: SLURM is nearly always waited for, and a host that
 # starts in one cluster clears away what a killed one of another has left on this machine.
 ALONE = "cluster"
+# Its groups wait for those: a cluster makes and removes network interfaces, and Chromium drops what it has asked for
+# when one comes or goes (ERR_NETWORK_CHANGED).
+AFTERWARDS = "browser"
 # Folders whose files share something dear, a cluster, a browser or a daemon, or that become the parent of every orphan:
 # each is one process, as every folder of the unit lane is. Begun in this order, before all others: the longest must
 # not be the last, with the others done.
@@ -278,10 +281,13 @@ class Pool:
         waiting = [group for group in groups if group.lane != ALONE]
         while alone or waiting or self._running:
             at_slurm = sum(running.group.lane == ALONE for running in self._running.values())
+            has_network = not alone and not at_slurm
+            ready = [group for group in waiting if has_network or group.lane != AFTERWARDS]
             if alone and not at_slurm:
                 self._begin(alone.pop(0))
-            elif waiting and len(self._running) - at_slurm < jobs:
-                self._begin(waiting.pop(0))
+            elif ready and len(self._running) - at_slurm < jobs:
+                waiting.remove(ready[0])
+                self._begin(ready[0])
             else:
                 yield self._wait()
 
