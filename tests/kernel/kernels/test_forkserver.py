@@ -262,18 +262,29 @@ async def test_memory_is_counted_for_the_whole_tree(kernel: Any, run_cell: Any) 
     assert kernel.process.memory_bytes() - alone > 60_000_000
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether every thread of a process is."""
+    threads = [thread.read_bytes() for thread in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(thread.rpartition(b")")[2].split()[0] == b"T" for thread in threads)
+
+
 async def test_memory_of_a_kernel_that_does_nothing_is_counted_once(
     kernel: Any, run_cell: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[int] = []
     exact = processes._proportional_bytes
     monkeypatch.setattr(processes, "_proportional_bytes", lambda pid: counted.append(pid) or exact(pid))
-    os.kill(kernel.process.pid, signal.SIGSTOP)
+    # The first of them only waits for the others: a thread of theirs may have something to do.
+    tree = [kernel.process.pid, *kernel.process.descendants()]
+    for pid in tree:
+        os.kill(pid, signal.SIGSTOP)
+    await until(lambda: all(map(is_stopped, tree)))
     first = kernel.process.last_memory_bytes()
-    assert kernel.process.pid in counted
+    assert sorted(counted) == sorted(tree)
     counted.clear()
     assert (kernel.process.last_memory_bytes(), counted) == (first, [])
-    os.kill(kernel.process.pid, signal.SIGCONT)
+    for pid in tree:
+        os.kill(pid, signal.SIGCONT)
     await run_cell(kernel, "held = bytearray(100_000_000)")
     assert kernel.process.last_memory_bytes() - first > 60_000_000
 

@@ -36,7 +36,7 @@ def run_lanes(root: Path, **files: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
 
 
-def test_places_are_filled_to_the_end_clusters_run_one_at_a_time_beside_others_and_browsers_after_them(
+def test_places_are_filled_to_the_end_clusters_run_one_at_a_time_and_browsers_after_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool, running, seen = lanes.Pool(tmp_path, ()), [], []
@@ -56,7 +56,7 @@ def test_places_are_filled_to_the_end_clusters_run_one_at_a_time_beside_others_a
     monkeypatch.setattr(pool, "_wait", end_the_oldest)
     groups = [lanes.Group("browser", "w", ()), *(lanes.Group("kernel", name, ()) for name in "abcd")]
     groups += [lanes.Group("cluster", name, ()) for name in "xy"]
-    ended = [outcome.group.name for outcome in pool.run(groups, jobs=3)]
+    ended = [outcome.group.name for outcome in pool.run(groups, jobs=4)]
     assert sorted(ended) == list("abcdwxy")
     assert seen == [*map(list, ("x", "ax", "abx", "abcx", "abcy", "bcdy", "dw"))]
 
